@@ -15,13 +15,13 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use model::{MacAddress, Serial};
 use model::cluster::{Cluster, Role};
 use model::error::{ErrorCode, Exception};
 use model::group::Group;
 use model::ipam::IpamConfig;
 use model::machine::Machine;
 use model::node::Node;
+use model::{MacAddress, Serial};
 
 pub use table::{Config, ConfigChange};
 

@@ -195,3 +195,30 @@ pub struct ExpectedRamdisk {
     #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
     pub heard: Ramdisk,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_works_once_and_not_for_ever() {
+        let began = Timestamp::from_micros(1_000_000_000);
+        let mut cycle = PowerCycle {
+            serial: "s1".parse().unwrap(),
+            rack: 0,
+            number: 1,
+            began,
+            sealed: serde_json::from_value("1:AQID".into()).unwrap(),
+            ramdisk: Ramdisk::default(),
+            switches_on: None,
+            enrolment: None,
+        };
+        let last = began.plus_seconds(ENROLMENT_SECONDS);
+        assert_eq!(cycle.may_enrol(began), Err(Unusable::Unexpected));
+        cycle.enrolment = Some(CycleEnrolment::default());
+        assert_eq!(cycle.may_enrol(last), Ok(()));
+        assert_eq!(cycle.may_enrol(last.plus_seconds(1)), Err(Unusable::Late));
+        cycle.enrolment = Some(CycleEnrolment { used: Some(began) });
+        assert_eq!(cycle.may_enrol(began), Err(Unusable::Used));
+    }
+}

@@ -4,9 +4,9 @@ use clap::Args;
 use luxi::method::{Query, What};
 use luxi::query::Filter;
 use luxi::query::filter::Operand;
+use model::bmc::PowerAction;
 use model::image::BootTarget;
 use model::machine::life::{Intent, State, Status};
-use model::bmc::PowerAction;
 use model::name::NameError;
 use model::opcode::{
     MachineAwait, MachineDiskKeysRemove, MachineInspect, MachinePower, MachineProvision,
@@ -383,7 +383,8 @@ fn is_done(row: &Value, Goal { target, node }: Goal, since: JobId) -> bool {
     let is_of = row["intent"] == target.as_str() && row["intent_job"].as_u64() >= Some(since.0);
     let is_retired = target == Intent::Retire && row["state"] == State::Retired.as_str();
     let is_node = !node || row["node"].is_string();
-    is_retired || (is_of && is_node && target.ends_in().iter().any(|state| row["state"] == state.as_str()))
+    is_retired
+        || (is_of && is_node && target.ends_in().iter().any(|state| row["state"] == state.as_str()))
 }
 
 #[cfg(test)]

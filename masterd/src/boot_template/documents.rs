@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::boot_template::{
-    BootDocument, BootTemplate, BootTemplateKey, DocumentKind, ENROL_TOKEN, RACK_BYTES_MAX, TemplateId,
-    TemplateKind,
+    BootDocument, BootTemplate, BootTemplateKey, DocumentKind, ENROL_TOKEN, RACK_BYTES_MAX,
+    TemplateId, TemplateKind,
 };
 use model::error::ErrorCode;
 use model::machine::Machine;

@@ -17,7 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::bmc::PowerAction;
 use model::node::NodeRole;
-use model::opcode::{MachineExpire, MachinePower, NodeNetworkApply, NodeSetParams, OpCode, RackPush};
+use model::opcode::{
+    MachineExpire, MachinePower, NodeNetworkApply, NodeSetParams, OpCode, RackPush,
+};
 use model::{NodeName, Serial, Timestamp};
 
 use super::alarms::{Alarm, States};

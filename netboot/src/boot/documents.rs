@@ -8,7 +8,8 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use model::blob::BlobDigest;
 use model::boot_template::{
-    BootDocument, DocumentKind, ENROL_TOKEN, Fetched, HTTPS_PORT, MY_URL, MY_URL_HTTPS, TemplateKind,
+    BootDocument, DocumentKind, ENROL_TOKEN, Fetched, HTTPS_PORT, MY_URL, MY_URL_HTTPS,
+    TemplateKind,
 };
 use model::machine::BootStage;
 use model::power_cycle::{Enrolling, ExpectedRamdisk, Ramdisk};

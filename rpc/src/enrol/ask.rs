@@ -17,9 +17,9 @@ use crate::calls::{Call, EnrolBegin, EnrolFinish, EnrolOffer, Membership, Versio
 use crate::certificate::fingerprint;
 use crate::client::connect::connect;
 use crate::client::pool::{broken, http2_builder, read, request};
+use crate::client::watched::{LastWord, Watched};
 use crate::client::{Client, ClientTimes, Meta, NodeTarget, Refusal, RpcError, refused};
 use crate::identity::{self, IdentityError};
-use crate::client::watched::{LastWord, Watched};
 use crate::secured::{Called, Dialer};
 use crate::tls;
 use crate::wire::{AnswerBody, OutEnvelope, PROTOCOL};

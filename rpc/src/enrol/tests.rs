@@ -113,8 +113,8 @@ fn a_machine_with_a_name_takes_no_other_one() {
         protocol: crate::wire::Versions::OURS,
         request: String::new(),
         was: None,
-            proof: None,
-        };
+        proof: None,
+    };
     for (own, node, taken) in [
         ("n3", "n3", true),
         ("N3", "n3", true),
@@ -227,7 +227,9 @@ fn machine_token(secret: &str) -> MachineToken {
     MachineToken::of(&RamdiskToken::new(secret.to_owned())).0
 }
 
-async fn machine(token: Option<&MachineToken>) -> (tempfile::TempDir, Arc<Desk>, Server<Arc<Desk>>) {
+async fn machine(
+    token: Option<&MachineToken>,
+) -> (tempfile::TempDir, Arc<Desk>, Server<Arc<Desk>>) {
     let dir = tempfile::tempdir().unwrap();
     let desk = Desk::new(Layout::new(dir.path()), "m1".to_owned(), "0.1".to_owned(), now());
     let desk = desk.unwrap();

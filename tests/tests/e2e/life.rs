@@ -77,19 +77,17 @@ impl Scene {
         let url = format!("http://{address}:10080/api/v1/boot/ipxe/SN1");
         let plays = Arc::new(Mutex::new(Plays::Boots));
         let (mode, script) = (Arc::clone(&plays), url.clone());
-        let hook: Hook = Arc::new(move |power| {
-            match (power, *mode.lock()) {
-                (PowerState::On, Plays::Boots) => {
-                    let script = script.clone();
-                    std::thread::spawn(move || boots(&script));
-                }
-                (PowerState::Off, Plays::Kills(master)) => {
-                    let mut kill = Command::new("kill");
-                    kill.args(["-KILL", &master.to_string()]);
-                    let _ended = run(kill).ok();
-                }
-                _ => {}
+        let hook: Hook = Arc::new(move |power| match (power, *mode.lock()) {
+            (PowerState::On, Plays::Boots) => {
+                let script = script.clone();
+                std::thread::spawn(move || boots(&script));
             }
+            (PowerState::Off, Plays::Kills(master)) => {
+                let mut kill = Command::new("kill");
+                kill.args(["-KILL", &master.to_string()]);
+                let _ended = run(kill).ok();
+            }
+            _ => {}
         });
         let runtime = Runtime::new().unwrap();
         let bmc = runtime.block_on(Simulated::start("SN1", false, Some(hook))).unwrap();

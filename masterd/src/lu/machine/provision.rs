@@ -193,7 +193,9 @@ fn as_node(op: &MachineProvision, serial: &Serial, after: &Config) -> Result<(),
     if let Some(node) = after.node_on(serial) {
         let name = &node.name;
         if after.is_master(node) {
-            let text = format!("Machine {serial} is {name}, the master; `gnt cluster master-failover` moves the role");
+            let text = format!(
+                "Machine {serial} is {name}, the master; `gnt cluster master-failover` moves the role"
+            );
             return Err(Exception::prereq(text, ErrorCode::WrongState).coded(Code::NodeIsMaster));
         }
         if op.target == Intent::Clean || (op.target == Intent::Deploy && !op.enrol) {
@@ -206,9 +208,7 @@ fn as_node(op: &MachineProvision, serial: &Serial, after: &Config) -> Result<(),
     }
     if op.target != Intent::Deploy {
         return match op.enrol {
-            true => {
-                refuse(format!("{} makes no node", op.target.as_str()), ErrorCode::WrongInput)
-            }
+            true => refuse(format!("{} makes no node", op.target.as_str()), ErrorCode::WrongInput),
             false => Ok(()),
         };
     }

@@ -313,7 +313,9 @@ mod tests {
         let config = config(&[node("n2.example", NodeRole::Regular)]);
         let told = |name: &str, ip: [u8; 4]| {
             let address = (IpAddr::from(ip), 1811);
-            is_new(&config, &name.parse().unwrap(), None, address).err().map(|error| error.to_string())
+            is_new(&config, &name.parse().unwrap(), None, address)
+                .err()
+                .map(|error| error.to_string())
         };
         assert_eq!(told("n3.example", [10, 0, 0, 3]), None);
         assert_eq!(told("n22.example", [10, 0, 0, 3]), None);

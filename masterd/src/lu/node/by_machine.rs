@@ -76,8 +76,9 @@ pub(super) fn recruit(
     };
     token(config, &serial, number, now)?;
     let Some(boot) = boot.filter(|boot| boot.stages.iter().any(ran)) else {
-        let text =
-            format!("The system of machine {serial} has not said that it runs since its power came on");
+        let text = format!(
+            "The system of machine {serial} has not said that it runs since its power came on"
+        );
         return Err(wrong(text, ErrorCode::WrongState));
     };
     let address = op.primary_ip.unwrap_or(boot.address.into());
@@ -126,8 +127,10 @@ pub(super) async fn sign(
             Ok(signed) => return Ok(signed),
             Err(error) => error,
         };
-        let is_absent =
-            matches!(error, EnrolError::Call(RpcError::Unreachable { .. } | RpcError::TimedOut { .. }));
+        let is_absent = matches!(
+            error,
+            EnrolError::Call(RpcError::Unreachable { .. } | RpcError::TimedOut { .. })
+        );
         if !is_absent || tokio::time::Instant::now() > until {
             let text = format!("{address} did not enrol: {}", stdx::daemon::chain(&error));
             return Err(Exception::exec(text).coded(Code::EnrolmentFailed).into());

@@ -26,7 +26,8 @@ use crate::lu::{Context, Failure, rack};
 /// There is none, or it cannot be added again.
 pub(super) fn member<'a>(asked: &NodeAdd, config: &'a Config) -> Result<&'a Arc<Node>, Exception> {
     let refuse = |text: String, code| Err(Exception::prereq(text, code));
-    let known = by_machine::node_of(asked, config).map_or_else(|| config.node(&asked.node_name), Ok);
+    let known =
+        by_machine::node_of(asked, config).map_or_else(|| config.node(&asked.node_name), Ok);
     let Ok(node) = known else {
         let text = format!("Node {} is not in the configuration", asked.node_name);
         return refuse(text, ErrorCode::UnknownEntity);

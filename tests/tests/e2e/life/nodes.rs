@@ -111,7 +111,10 @@ fn a_machine_becomes_a_node_by_one_chain_of_jobs() {
     // Who asks from elsewhere gets nothing, and the machine itself the same again.
     let stranger = scene.cluster.host("n3");
     let (why, status) = scene.fetched(&stranger.address.to_string());
-    assert!(status == "409" && why.contains(&format!("told to {}", host.address)), "{status} {why}");
+    assert!(
+        status == "409" && why.contains(&format!("told to {}", host.address)),
+        "{status} {why}"
+    );
     assert_eq!(scene.configures(&host), token);
 
     scene.up_from(&host);
