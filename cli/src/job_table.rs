@@ -52,13 +52,7 @@ impl JobTable {
                 let summary: Vec<String> =
                     summary.as_array().into_iter().flatten().map(python::text).collect();
                 let archived = cell(row, "archived") == Value::Bool(true);
-                let behind = cell(row, "depends");
-                let behind: Vec<String> =
-                    behind.as_array().into_iter().flatten().map(python::text).collect();
-                let behind = match behind.is_empty() {
-                    true => String::new(),
-                    false => format!(" (behind {})", behind.join(", ")),
-                };
+                let behind = behind(&cell(row, "depends"));
                 vec![
                     python::text(&cell(row, "id")),
                     python::text(&cell(row, "status")),
@@ -94,6 +88,12 @@ impl JobTable {
     }
 }
 
+/// The jobs that one begins behind, as its summary ends with them.
+fn behind(jobs: &Value) -> String {
+    let jobs: Vec<String> = jobs.as_array().into_iter().flatten().map(python::text).collect();
+    if jobs.is_empty() { String::new() } else { format!(" (behind {})", jobs.join(", ")) }
+}
+
 /// The line with its status in its colour.
 fn painted(line: &str, status: Option<&String>) -> String {
     let Some(status) = status else { return line.to_owned() };
@@ -127,12 +127,14 @@ mod tests {
         let ended = [json!(7), json!("success"), json!([100, 0]), json!([100, 0]), json!([103, 0])];
         let runs = [json!(12), json!("running"), json!([100, 0]), json!([160, 0]), json!(null)];
         let waits = [json!(13), json!("queued"), json!([190, 0]), json!(null), json!(null)];
+        let mut waits = row(waits, &owner, json!(["D"]));
+        waits.push(Cell::normal(json!([12])));
         Table {
             fields: FIELDS.into_iter().map(field).collect(),
             data: vec![
                 row(ended, &owner, json!(["A(1)", "B"])),
                 row(runs, &owner, json!(["C"])),
-                row(waits, &owner, json!(["D"])),
+                waits,
             ],
         }
     }
@@ -145,7 +147,7 @@ mod tests {
             "ID Status    Age Duration Owner Summary",
             " 7 success 1 min      3 s root  A(1),B",
             "12 running 1 min     40 s root  C",
-            "13 queued   10 s        - root  D",
+            "13 queued   10 s        - root  D (behind 12)",
         ];
         assert_eq!(shown, expected);
         let shown = board.lines(&table(Cell::without(CellStatus::Unknown)), 200_000_000);

@@ -10,13 +10,14 @@ use model::layout::{PEER_PORT, RPC_PORT};
 use model::network::Owner;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeAdd;
-use model::{Code, Exception, NodeName, Serial};
+use model::{Code, Exception, NodeName, Serial, Timestamp};
 
 use super::by_machine::{self, Recruit, recruit};
 use super::{goes_on_if_silent, pool_has_room, readd, tell_callers};
 use crate::agents::Signed;
 use crate::config::{Config, ConfigChange};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
+use crate::queue::Decision;
 
 pub(crate) struct AddPlan {
     /// The name that it has as a node.
@@ -98,7 +99,10 @@ impl LogicalUnit for NodeAdd {
                 drop(readd::renewed(self, &config, (primary_ip, rpc_port))?);
                 goes_on_if_silent(context, config.node(name.as_str())?, "be readded").await?;
             }
-            false => is_new(&config, &name, recruit.as_ref(), (primary_ip, rpc_port))?,
+            false => {
+                let machine = recruit.as_ref().map(|recruit| &recruit.serial);
+                is_new(&config, &name, machine, (primary_ip, rpc_port))?;
+            }
         }
         if let Some(rack) = self.rack
             && let Some(ipam) = &config.ipam
@@ -132,46 +136,15 @@ impl LogicalUnit for NodeAdd {
         let signed = signed?;
         let AddPlan { name, primary_ip, rpc_port, known_by, .. } = plan;
         let recruit = known_by.recruit();
-        let of_machine = recruit.clone();
-        let (fingerprint, now) = (signed.fingerprint, context.now());
-        let (node_name, enrolling) = (name.clone(), context.enrol(name.clone()));
-        // The token of a machine travelled in the clear: it opens no way to the keys of the cluster.
-        let capable = self.master_capable.unwrap_or(recruit.is_none());
-        let witness = self.witness == Some(true);
-        context
-            .transact(move |config| {
-                is_new(config, &node_name, of_machine.as_ref(), (primary_ip, rpc_port))?;
-                let cluster = config.cluster.as_ref().clone();
-                let candidate = capable && !witness && pool_has_room(config);
-                let node = Node {
-                    name: node_name,
-                    uuid: uuid::Uuid::new_v4().to_string(),
-                    id: cluster.next_node_id,
-                    role: if candidate { NodeRole::Candidate } else { NodeRole::Regular },
-                    primary_ip,
-                    rpc_port,
-                    peer_port: self.peer_port.unwrap_or(PEER_PORT),
-                    member: None,
-                    secondary_ip: self.secondary_ip.unwrap_or(primary_ip),
-                    fingerprint,
-                    renewing: None,
-                    rack: self.rack,
-                    machine: of_machine.map(|recruit| recruit.serial),
-                    master_capable: capable,
-                    witness,
-                    vm_capable: self.vm_capable != Some(false),
-                    powered: true,
-                    serial_no: 1,
-                    ctime: now,
-                    mtime: now,
-                    tags: Vec::new(),
-                };
-                let next_node_id = cluster.next_node_id + 1;
-                let serial_no = cluster.serial_no + 1;
-                let cluster = Cluster { next_node_id, serial_no, mtime: now, ..cluster };
-                Ok((vec![ConfigChange::Cluster(cluster), ConfigChange::Node(node)], ()))
-            })
-            .await?;
+        let new = New {
+            name: name.clone(),
+            machine: recruit.as_ref().map(|recruit| recruit.serial.clone()),
+            address: (primary_ip, rpc_port),
+            fingerprint: signed.fingerprint,
+            now: context.now(),
+        };
+        let enrolling = context.enrol(name.clone());
+        context.transact(move |config| added(&self, new, config)).await?;
         let config = context.config();
         let node = config.node(name.as_str())?;
         let delivered = signed.deliver(node, config.callers()).await;
@@ -201,6 +174,58 @@ impl LogicalUnit for NodeAdd {
             None => Ok(()),
         }
     }
+}
+
+/// What is learnt of a node before it is one.
+struct New {
+    name: NodeName,
+    machine: Option<Serial>,
+    address: (IpAddr, u16),
+    fingerprint: Fingerprint,
+    now: Timestamp,
+}
+
+/// The configuration with a new node.
+fn added(op: &NodeAdd, new: New, config: &Config) -> Decision<()> {
+    let New { name, machine, address, fingerprint, now } = new;
+    is_new(config, &name, machine.as_ref(), address)?;
+    if let Some(serial) = &machine {
+        // Somebody may have removed it meanwhile.
+        config.machine(serial.as_str())?;
+    }
+    // The token of a machine travelled in the clear: it opens no way to the keys of the cluster.
+    let capable = op.master_capable.unwrap_or(machine.is_none());
+    let witness = op.witness == Some(true);
+    let cluster = config.cluster.as_ref().clone();
+    let candidate = capable && !witness && pool_has_room(config);
+    let (primary_ip, rpc_port) = address;
+    let node = Node {
+        name,
+        uuid: uuid::Uuid::new_v4().to_string(),
+        id: cluster.next_node_id,
+        role: if candidate { NodeRole::Candidate } else { NodeRole::Regular },
+        primary_ip,
+        rpc_port,
+        peer_port: op.peer_port.unwrap_or(PEER_PORT),
+        member: None,
+        secondary_ip: op.secondary_ip.unwrap_or(primary_ip),
+        fingerprint,
+        renewing: None,
+        rack: op.rack,
+        machine,
+        master_capable: capable,
+        witness,
+        vm_capable: op.vm_capable != Some(false),
+        powered: true,
+        serial_no: 1,
+        ctime: now,
+        mtime: now,
+        tags: Vec::new(),
+    };
+    let next_node_id = cluster.next_node_id + 1;
+    let serial_no = cluster.serial_no + 1;
+    let cluster = Cluster { next_node_id, serial_no, mtime: now, ..cluster };
+    Ok((vec![ConfigChange::Cluster(cluster), ConfigChange::Node(node)], ()))
 }
 
 /// A warning where a new candidate does not reach the master.
@@ -241,11 +266,11 @@ async fn sign(plan: &AddPlan, context: &mut Context) -> Result<Signed, Failure> 
     Ok(signed)
 }
 
-/// Whether neither name nor address belong to a node.
+/// Whether neither name nor address belong to a node, which is to run on `machine`.
 fn is_new(
     config: &Config,
     name: &NodeName,
-    recruit: Option<&Recruit>,
+    machine: Option<&Serial>,
     (ip, port): (IpAddr, u16),
 ) -> Result<(), Exception> {
     if config.nodes.contains_key(name) {
@@ -263,7 +288,7 @@ fn is_new(
             format!("Node {name} would be mistaken for {}; give it another name", other.name);
         return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
     }
-    is_free(config, name, recruit.map(|recruit| &recruit.serial), (ip, port))
+    is_free(config, name, machine, (ip, port))
 }
 
 /// Whether no other node than `name`, which runs on `machine`, has this address.
