@@ -72,10 +72,6 @@ pub fn tell_left_out(table: &mut Table, LeftOut { count, newest }: LeftOut) {
 /// The table.
 pub const FIELDS: &[Field<JobRow>] = &[
     field!("archived", "Archived", Bool, "Whether job is archived", |r| Cell::normal(r.archived)),
-    field!("depends", "Depends", Other, "Jobs that it begins behind", |r| {
-        let behind = r.job.ops.iter().flat_map(|op| op.input.depends());
-        json(&behind.map(|dependency| &dependency.0).collect::<Vec<_>>())
-    }),
     field!("end_ts", "End", Other, "When the job ended: seconds and microseconds", |r| {
         time(r.job.end_timestamp)
     }),
@@ -123,6 +119,10 @@ pub const FIELDS: &[Field<JobRow>] = &[
     field!("owner", "Owner", Text, "User who submitted the job", |r| match r.job.submitter {
         Some(uid) => Cell::normal((r.user_name)(uid).as_ref()),
         None => Cell::without(CellStatus::Unavailable),
+    }),
+    field!("depends", "Depends", Other, "Jobs that it begins behind", |r| {
+        let behind = r.job.ops.iter().flat_map(|op| op.input.depends());
+        json(&behind.map(|dependency| &dependency.0).collect::<Vec<_>>())
     }),
     field!(
         "operror",
