@@ -7,8 +7,8 @@ use crate::table::{self, Column};
 use crate::{moment, python};
 
 /// What is asked for.
-pub(crate) const FIELDS: [&str; 7] =
-    ["id", "status", "received_ts", "start_ts", "end_ts", "owner", "summary"];
+pub(crate) const FIELDS: [&str; 8] =
+    ["id", "status", "received_ts", "start_ts", "end_ts", "owner", "summary", "depends"];
 /// Where the status stands among the columns.
 const STATUS: usize = 1;
 
@@ -52,13 +52,18 @@ impl JobTable {
                 let summary: Vec<String> =
                     summary.as_array().into_iter().flatten().map(python::text).collect();
                 let archived = cell(row, "archived") == Value::Bool(true);
+                let behind = behind(&cell(row, "depends"));
                 vec![
                     python::text(&cell(row, "id")),
                     python::text(&cell(row, "status")),
                     since(moment("received_ts"), now),
                     since(moment("start_ts"), moment("end_ts").unwrap_or(now)),
                     cell(row, "owner").as_str().unwrap_or("-").to_owned(),
-                    format!("{}{}", summary.join(","), if archived { " (archived)" } else { "" }),
+                    format!(
+                        "{}{behind}{}",
+                        summary.join(","),
+                        if archived { " (archived)" } else { "" }
+                    ),
                 ]
             })
             .collect();
@@ -81,6 +86,12 @@ impl JobTable {
         };
         lines.into_iter().enumerate().map(color).collect()
     }
+}
+
+/// The jobs that one begins behind, as its summary ends with them.
+fn behind(jobs: &Value) -> String {
+    let jobs: Vec<String> = jobs.as_array().into_iter().flatten().map(python::text).collect();
+    if jobs.is_empty() { String::new() } else { format!(" (behind {})", jobs.join(", ")) }
 }
 
 /// The line with its status in its colour.
@@ -116,12 +127,14 @@ mod tests {
         let ended = [json!(7), json!("success"), json!([100, 0]), json!([100, 0]), json!([103, 0])];
         let runs = [json!(12), json!("running"), json!([100, 0]), json!([160, 0]), json!(null)];
         let waits = [json!(13), json!("queued"), json!([190, 0]), json!(null), json!(null)];
+        let mut waits = row(waits, &owner, json!(["D"]));
+        waits.push(Cell::normal(json!([12])));
         Table {
             fields: FIELDS.into_iter().map(field).collect(),
             data: vec![
                 row(ended, &owner, json!(["A(1)", "B"])),
                 row(runs, &owner, json!(["C"])),
-                row(waits, &owner, json!(["D"])),
+                waits,
             ],
         }
     }
@@ -134,7 +147,7 @@ mod tests {
             "ID Status    Age Duration Owner Summary",
             " 7 success 1 min      3 s root  A(1),B",
             "12 running 1 min     40 s root  C",
-            "13 queued   10 s        - root  D",
+            "13 queued   10 s        - root  D (behind 12)",
         ];
         assert_eq!(shown, expected);
         let shown = board.lines(&table(Cell::without(CellStatus::Unknown)), 200_000_000);

@@ -37,12 +37,16 @@ pub struct Node {
 }
 
 impl Node {
-    /// What was heard of the ramdisk that runs now; nothing of one of an earlier boot.
+    /// What was heard of the ramdisk that runs now; nothing of one of an earlier boot, but who was told the
+    /// token of a node.
     #[must_use]
     pub fn heard(&self) -> Ramdisk {
         let heard = self.ramdisk.as_ref().map(|expected| expected.heard.clone());
         let heard = heard.unwrap_or_default();
-        if is_told(&heard, self.booted) { heard } else { Ramdisk::default() }
+        if is_told(&heard, self.booted) {
+            return heard;
+        }
+        Ramdisk { enrolling: heard.enrolling, ..Ramdisk::default() }
     }
 
     /// What a token that is told at `now` counts as: no clock puts it before the boot that it is for.
@@ -66,7 +70,10 @@ pub fn is_told(heard: &Ramdisk, booted: Option<Timestamp>) -> bool {
 #[must_use]
 pub fn merged(one: &Ramdisk, other: &Ramdisk) -> Ramdisk {
     let key = |heard: &Ramdisk| (heard.token_told, heard.agent.as_ref().map(|agent| agent.heard));
-    if key(other) > key(one) { other.clone() } else { one.clone() }
+    let later = if key(other) > key(one) { other } else { one };
+    // Whoever was told first, by whichever agent.
+    let enrolling = one.enrolling.into_iter().chain(other.enrolling).min();
+    Ramdisk { enrolling, ..later.clone() }
 }
 
 /// Machines that one request means.

@@ -41,7 +41,7 @@ impl World {
         };
         let expected = |token: &str| {
             let token = RamdiskToken::new(token.to_owned());
-            Some(ExpectedRamdisk { token, boots: true, heard: Ramdisk::default() })
+            Some(ExpectedRamdisk { token, boots: true, enrols: None, heard: Ramdisk::default() })
         };
         let nodes = vec![node(1, expected(TOKEN)), node(2, expected("b3RoZXI")), node(3, None)];
         Self { nodes, holder: None }

@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jobs::majority::Majority;
-use model::enrol::{EnrolSecret, Fingerprint};
+use model::enrol::{EnrolSecret, Fingerprint, MachineToken};
 use model::node::{Node, NodeRole};
 use model::{JobId, NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{Version, WasNode};
 use rpc::certificate::fingerprint;
 use rpc::client::Refusal;
-use rpc::enrol::{EnrolError, Invitation};
+use rpc::enrol::{EnrolError, Enrolment, Invitation};
 use rpc::identity::{Authority, IdentityError};
-use rpc::{Call, Client, JobRef, Meta, NodeTarget, RpcError};
+use rpc::{Call, Client, FailureKind, JobRef, Meta, NodeTarget, RpcError};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use stdx::{Clock, Tasks};
@@ -195,6 +195,38 @@ impl Agents {
         self.may_call(node)?;
         let invitation = Invitation { node: node.clone(), address, fingerprint, secret };
         let enrolment = invitation.begin(&self.0.me, &self.0.tasks).await?;
+        self.signed(node, address, enrolment)
+    }
+
+    /// The same of a machine that knows `token`, which it has from its configuration.
+    ///
+    /// # Errors
+    /// As [`Self::enrol`], or it does not know the token.
+    pub async fn enrol_machine(
+        &self,
+        node: &NodeName,
+        address: SocketAddr,
+        token: &MachineToken,
+    ) -> Result<Signed, EnrolError> {
+        self.may_call(node)?;
+        let invitation = Invitation::of_machine(token, node.clone(), address).await?;
+        let enrolment = invitation.begin(&self.0.me, &self.0.tasks).await;
+        let enrolment = enrolment.map_err(|error| match error {
+            EnrolError::Call(RpcError::Failed { kind: FailureKind::Secret, .. }) => {
+                EnrolError::OtherToken
+            }
+            other => other,
+        })?;
+        enrolment.knows(token)?;
+        self.signed(node, address, enrolment)
+    }
+
+    fn signed(
+        &self,
+        node: &NodeName,
+        address: SocketAddr,
+        enrolment: Enrolment,
+    ) -> Result<Signed, EnrolError> {
         let now = Timestamp::from_micros(self.0.clock.now_micros());
         let addresses: [IpAddr; 1] = [address.ip()];
         let offer = enrolment.offer();

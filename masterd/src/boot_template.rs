@@ -16,14 +16,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gotmpl::Value;
-use model::boot_template::{MY_URL, RENDERED_BYTES_MAX, TemplateKind};
+use model::boot_template::{ENROL_TOKEN, MY_URL, RENDERED_BYTES_MAX, TemplateKind};
 use model::machine::Machine;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::config::Config;
 use crate::template::TemplateError;
-pub(crate) use documents::{document, of_rack, written};
+pub(crate) use documents::{document, enrols, of_rack, written};
 use engine::{Meter, Program, Wrong};
 use tree::{Tree, WrongAt};
 
@@ -158,8 +158,8 @@ impl Prepared {
             return Ok(sample);
         }
         let why = format!(
-            "it computes with the URL of the agent, which is known when a machine asks; insert it as it is, \
-             and write no `{MY_URL}`"
+            "it computes with the URL of the agent or the token of a node, which are known when a machine \
+             asks; insert them as they are, and write no `{MY_URL}` or `{ENROL_TOKEN}`"
         );
         Err(TemplateError { line: 1, why })
     }

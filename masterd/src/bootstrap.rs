@@ -259,6 +259,7 @@ fn first_node(wanted: &Init, fingerprint: Fingerprint, now: Timestamp) -> Node {
         rack: wanted.rack,
         master_capable: true,
         witness: false,
+        machine: None,
         vm_capable: true,
         powered: true,
         serial_no: 1,

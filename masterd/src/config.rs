@@ -15,13 +15,13 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use model::MacAddress;
 use model::cluster::{Cluster, Role};
 use model::error::{ErrorCode, Exception};
 use model::group::Group;
 use model::ipam::IpamConfig;
 use model::machine::Machine;
 use model::node::Node;
+use model::{MacAddress, Serial};
 
 pub use table::{Config, ConfigChange};
 
@@ -123,6 +123,11 @@ impl Config {
     #[must_use]
     pub fn is_master(&self, node: &Node) -> bool {
         self.role.master == node.name
+    }
+
+    /// The node that runs on a machine.
+    pub fn node_on(&self, serial: &Serial) -> Option<&Arc<Node>> {
+        self.nodes.by.machine.of(serial.clone()).next()
     }
 
     /// The nodes whose agents serve `rack`.

@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use model::power_cycle::{PowerCycle, Ramdisk};
+use model::power_cycle::{CycleEnrolment, PowerCycle, Ramdisk, RamdiskToken};
 use model::vault::Sealed;
-use model::{Exception, Secret, Serial, Timestamp};
+use model::{Exception, JobId, Secret, Serial, Timestamp};
 
 use crate::config::{Config, ConfigChange};
 use crate::vault::{self, VaultError};
@@ -23,7 +23,49 @@ pub fn new_token(config: &Config, serial: &Serial) -> Result<Sealed, VaultError>
     vault::seal(config, &PowerCycle::purpose(serial), &token)
 }
 
-/// The next power cycle of a machine. What was heard in the one before it counts no longer.
+/// Notes that a job switches a machine off to switch it on again, or that it is done with that. If its master
+/// dies between, the next one goes on there.
+///
+/// # Errors
+/// There is no such machine.
+pub fn switches_on(
+    config: &Config,
+    serial: &Serial,
+    sealed: &Sealed,
+    (job, now): (Option<JobId>, Timestamp),
+) -> Result<Option<ConfigChange>, Exception> {
+    let mut cycle = match (config.power_cycles.get(serial), job) {
+        (Some(cycle), _) if cycle.switches_on == job => return Ok(None),
+        (Some(cycle), _) => cycle.as_ref().clone(),
+        (None, None) => return Ok(None),
+        // The one before the first.
+        (None, Some(_)) => PowerCycle {
+            serial: serial.clone(),
+            rack: config.machine(serial.as_str())?.rack,
+            number: 0,
+            began: now,
+            sealed: sealed.clone(),
+            ramdisk: Ramdisk::default(),
+            switches_on: None,
+            enrolment: None,
+        },
+    };
+    cycle.switches_on = job;
+    Ok(Some(ConfigChange::PowerCycle(cycle)))
+}
+
+/// What was sealed: the secret that a power cycle's tokens are made of.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn secret(config: &Config, cycle: &PowerCycle) -> Result<RamdiskToken, VaultError> {
+    let purpose = PowerCycle::purpose(&cycle.serial);
+    let opened = vault::open(config, &purpose, &cycle.sealed)?;
+    let text = String::from_utf8(opened.expose().clone());
+    text.map(RamdiskToken::new).map_err(|_bytes| VaultError::Foreign(purpose))
+}
+
+/// The next power cycle of a machine, and whether that is to become a node in it. What was heard in the one before it counts no longer.
 ///
 /// # Errors
 /// There is no such machine.
@@ -31,16 +73,18 @@ pub fn next(
     config: &Config,
     serial: &Serial,
     sealed: Sealed,
-    now: Timestamp,
-) -> Result<ConfigChange, Exception> {
+    (enrolment, now): (Option<CycleEnrolment>, Timestamp),
+) -> Result<PowerCycle, Exception> {
     let machine = config.machine(serial.as_str())?;
     let before = config.power_cycles.get(serial).map_or(0, |cycle| cycle.number);
-    Ok(ConfigChange::PowerCycle(PowerCycle {
+    Ok(PowerCycle {
         serial: serial.clone(),
         rack: machine.rack,
         number: before + 1,
         began: now,
         sealed,
         ramdisk: Ramdisk::default(),
-    }))
+        switches_on: None,
+        enrolment,
+    })
 }

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use model::Exception;
+use model::enrol::MachineToken;
 use model::image::{BootTarget, Image, ImageFiles, Parameter};
 use model::machine::Machine;
 use model::node::{Node, NodeRole};
-use model::power_cycle::{ExpectedRamdisk, PowerCycle, RamdiskToken};
+use model::power_cycle::ExpectedRamdisk;
 use model::rack::{
     BootChoice, DocumentVersion, LEASE_SECONDS, RackAgent, RackDocument, RackMachine,
 };
 
 use crate::boot_template;
 use crate::config::Config;
+use crate::power_cycle;
 use crate::queue::Snapshot;
-use crate::vault;
 
 /// Compiles the document of one rack from the committed configuration; none before the rules of
 /// addresses are set.
@@ -73,10 +74,16 @@ fn expected_ramdisk(config: &Config, machine: &Machine) -> Option<ExpectedRamdis
     if !machine.life.state.expects_ramdisk() {
         return None;
     }
-    let token = vault::open(config, &PowerCycle::purpose(&cycle.serial), &cycle.sealed).ok()?;
-    let token = String::from_utf8(token.expose().clone()).ok()?;
-    let (token, boots) = (RamdiskToken::new(token), machine.life.boot.is_some());
-    Some(ExpectedRamdisk { token, boots, heard: cycle.ramdisk.clone() })
+    let token = power_cycle::secret(config, cycle).ok()?;
+    let (enrols, token) = match cycle.enrolment {
+        None => (None, token),
+        Some(_) => {
+            let (enrols, token) = MachineToken::of(&token);
+            (Some(enrols), token)
+        }
+    };
+    let boots = machine.life.boot.is_some();
+    Some(ExpectedRamdisk { token, boots, enrols, heard: cycle.ramdisk.clone() })
 }
 
 fn agents(config: &Config, rack: u32) -> Vec<RackAgent> {

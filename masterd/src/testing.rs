@@ -104,6 +104,7 @@ pub(crate) fn node(name: &str, role: NodeRole) -> Node {
         rack: None,
         master_capable: true,
         witness: false,
+        machine: None,
         vm_capable: true,
         powered: true,
         serial_no: 1,

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::secret::Secret;
 
 mod base32;
+mod machine;
+
+pub use machine::{MachineToken, Unusable};
 
 /// Bytes of a SHA-256 digest.
 const FINGERPRINT_BYTES: usize = 32;
@@ -152,6 +155,9 @@ pub enum TokenError {
     /// The text is no secret.
     #[error("the one-time secret must be 26 letters and digits")]
     Secret,
+    /// The text is no token of a machine.
+    #[error("the token of a machine must be 52 letters and digits, as its configuration tells it")]
+    Machine,
 }
 
 impl Token {

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::enrol::Fingerprint;
 use crate::layout::PEER_PORT;
 use crate::name::NodeName;
+use crate::serial::Serial;
 use crate::time::Timestamp;
 
 /// What a node is to the cluster, apart from being the master; exactly one of these.
@@ -71,6 +72,9 @@ pub struct Node {
     pub renewing: Option<Fingerprint>,
     /// Rack that its agent serves.
     pub rack: Option<u32>,
+    /// The machine of the inventory that it runs on, where a job made a node of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Serial>,
     /// Whether it may become the master.
     pub master_capable: bool,
     /// Whether it is there to vote: it holds a copy of the store, is no candidate and never the

@@ -1,8 +1,12 @@
 //! Core: the time since a machine's power was switched last. What a machine says belongs to one of these:
 //! words from an earlier one say nothing about what runs on it now.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::enrol::{MachineToken, Unusable};
+use crate::job_id::JobId;
 use crate::secret::Secret;
 use crate::serial::Serial;
 use crate::time::Timestamp;
@@ -24,9 +28,41 @@ pub struct PowerCycle {
     /// The ramdisk that looked itself up since then.
     #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
     pub ramdisk: Ramdisk,
+    /// The job that switched the machine off and has not switched it on again as it should.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches_on: Option<JobId>,
+    /// How its system becomes a node, where that is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enrolment: Option<CycleEnrolment>,
+}
+
+/// Seconds for which the token of a machine lets it become a node: half an hour each to prepare the machine
+/// and to boot, and as much again for jobs that wait.
+pub const ENROLMENT_SECONDS: i64 = 2 * 3_600;
+
+/// The enrolment that a power cycle is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CycleEnrolment {
+    /// When the machine became a node by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<Timestamp>,
 }
 
 impl PowerCycle {
+    /// Whether its token can still make a node of the machine.
+    ///
+    /// # Errors
+    /// It cannot, and why.
+    pub fn may_enrol(&self, now: Timestamp) -> Result<(), Unusable> {
+        let enrolment = self.enrolment.ok_or(Unusable::Unexpected)?;
+        let age = now.seconds().saturating_sub(self.began.seconds());
+        match enrolment.used {
+            Some(_) => Err(Unusable::Used),
+            None if age > ENROLMENT_SECONDS => Err(Unusable::Late),
+            None => Ok(()),
+        }
+    }
+
     /// What the token is sealed for, so that it opens for no other machine.
     #[must_use]
     pub fn purpose(serial: &Serial) -> String {
@@ -43,6 +79,18 @@ pub struct Ramdisk {
     /// Its agent, once that sent a heartbeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<RamdiskAgent>,
+    /// Who fetched the token by which the machine becomes a node: nobody else is told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enrolling: Option<Enrolling>,
+}
+
+/// Who was told the token by which a machine becomes a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Enrolling {
+    /// When first.
+    pub told: Timestamp,
+    /// The address that asked.
+    pub to: IpAddr,
 }
 
 impl Ramdisk {
@@ -140,7 +188,37 @@ pub struct ExpectedRamdisk {
     /// Whether the machine boots a ramdisk; else a system, which need not call as one.
     #[serde(default)]
     pub boots: bool,
+    /// The token that its system is told, where that is to become a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enrols: Option<MachineToken>,
     /// What was heard of it.
     #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
     pub heard: Ramdisk,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_works_once_and_not_for_ever() {
+        let began = Timestamp::from_micros(1_000_000_000);
+        let mut cycle = PowerCycle {
+            serial: "s1".parse().unwrap(),
+            rack: 0,
+            number: 1,
+            began,
+            sealed: serde_json::from_value("1:AQID".into()).unwrap(),
+            ramdisk: Ramdisk::default(),
+            switches_on: None,
+            enrolment: None,
+        };
+        let last = began.plus_seconds(ENROLMENT_SECONDS);
+        assert_eq!(cycle.may_enrol(began), Err(Unusable::Unexpected));
+        cycle.enrolment = Some(CycleEnrolment::default());
+        assert_eq!(cycle.may_enrol(last), Ok(()));
+        assert_eq!(cycle.may_enrol(last.plus_seconds(1)), Err(Unusable::Late));
+        cycle.enrolment = Some(CycleEnrolment { used: Some(began) });
+        assert_eq!(cycle.may_enrol(began), Err(Unusable::Used));
+    }
 }

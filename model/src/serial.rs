@@ -34,6 +34,14 @@ fn is_plain(byte: u8) -> bool {
 }
 
 impl Serial {
+    /// The name of the machine as a host: in lower case, with a dash for whatever a name cannot have.
+    #[must_use]
+    pub fn host_name(&self) -> String {
+        let lower = self.as_str().to_ascii_lowercase();
+        let name = lower.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        name.trim_matches('-').to_owned()
+    }
+
     /// The serial number as a file name, a part of a URL and a word of a script: every byte but
     /// letters, digits, `.`, `_` and `-` in percent form, and a dot at its beginning, too. Two
     /// serial numbers never have the same form.

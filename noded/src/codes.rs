@@ -36,7 +36,8 @@ impl Coded for EnrollError {
             Self::Identity(error) => error.code(),
             Self::Listen { .. } => Some(Code::AlreadyRunning),
             Self::Owner(_) => Some(Code::FileAccess),
-            Self::Void => Some(Code::EnrolmentFailed),
+            Self::Void | Self::Token { .. } | Self::Late { .. } => Some(Code::EnrolmentFailed),
+            Self::TokenFile { .. } => Some(Code::FileAccess),
             Self::Name(_) | Self::Show(_) | Self::Ended { .. } => None,
         }
     }

@@ -2,14 +2,16 @@
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use model::enrol::Token;
+use model::enrol::{MachineToken, Token, TokenError};
 use model::layout::{DAEMON_GROUP, Layout, MASTER_USER};
-use model::{NodeName, Timestamp};
+use model::power_cycle::ENROLMENT_SECONDS;
+use model::{NodeName, Secret, Timestamp};
 use rpc::calls::{Membership, WasNode};
 use rpc::enrol::{Desk, EnrolmentEnd};
 use rpc::identity::{IdentityError, is_enrolled, load_membership};
@@ -56,6 +58,33 @@ pub enum EnrollError {
     /// The token cannot be shown.
     #[error("cannot show the token")]
     Show(#[source] io::Error),
+    /// The file of the token is not read.
+    #[error("cannot read the token from `{}`", path.display())]
+    TokenFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// The file has no token.
+    #[error("`{}` has no token: does the configuration of this machine have {{{{ EnrolToken }}}}?", path.display())]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with its text.
+        #[source]
+        error: TokenError,
+    },
+    /// The master did not come.
+    #[error(
+        "the master did not come for {} min, and the token of `{}` is void by now; `gnt machine deploy \
+         --node` deploys this machine anew, with another one", ENROLMENT_SECONDS / 60, path.display()
+    )]
+    Late {
+        /// The file.
+        path: PathBuf,
+    },
     /// The identity has the wrong owner.
     #[error("this machine is enrolled, but its identity cannot be given to the daemons")]
     Owner(#[from] stdx::owner::OwnerError),
@@ -89,29 +118,82 @@ pub async fn enroll(
             None
         }
     };
-    let desk = Arc::new(desk(layout, options, clock, was)?);
+    let mut desk = desk(layout, options, clock, was)?;
+    if let Some(path) = &options.token_file {
+        desk = desk.by_token(&token_of(path)?);
+    }
+    let desk = Arc::new(desk);
     let address = SocketAddr::new(rpc.ip(), options.port.unwrap_or(rpc.port()));
     let listen = |error| EnrollError::Listen { address, error };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let server = desk.serve(listener).map_err(listen)?;
-    let token = Token {
-        host: options.address.clone().unwrap_or_else(|| reachable(rpc.ip()).to_string()),
-        port: server.address().port(),
-        fingerprint: desk.fingerprint(),
-        secret: desk.secret().clone(),
-    };
-    present(&token, options, show).map_err(EnrollError::Show)?;
+    match &options.token_file {
+        Some(_) => tell(server.address().port(), show),
+        None => {
+            let token = token(&desk, server.address().port(), rpc, options);
+            present(&token, options, show)
+        }
+    }
+    .map_err(EnrollError::Show)?;
     let ended = tokio::select! {
         outcome = desk.outcome() => Ok(outcome),
-        signal = stdx::daemon::asked_to_end() => Err(signal.unwrap_or("a failure of the signals")),
+        signal = stdx::daemon::asked_to_end() => {
+            let signal = signal.unwrap_or("a failure of the signals");
+            Err(EnrollError::Ended { signal })
+        }
+        late = late(options) => Err(late),
     };
     // The last answer is on its way: stopping lets it out.
     server.stop().await;
-    match ended {
-        Ok(EnrolmentEnd::Enrolled) => give_to_users(layout),
-        Ok(EnrolmentEnd::Void) => Err(EnrollError::Void),
-        Err(signal) => Err(EnrollError::Ended { signal }),
+    match ended? {
+        EnrolmentEnd::Enrolled => {
+            give_to_users(layout)?;
+            options.token_file.as_deref().map_or(Ok(()), forget)
+        }
+        EnrolmentEnd::Void => Err(EnrollError::Void),
     }
+}
+
+/// What the operator gives to the master.
+fn token(desk: &Desk, port: u16, rpc: SocketAddr, options: &EnrollOptions) -> Token {
+    Token {
+        host: options.address.clone().unwrap_or_else(|| reachable(rpc.ip()).to_string()),
+        port,
+        fingerprint: desk.fingerprint(),
+        secret: desk.secret().clone(),
+    }
+}
+
+/// The token that the machine's configuration wrote.
+fn token_of(path: &Path) -> Result<MachineToken, EnrollError> {
+    let read = std::fs::read_to_string(path);
+    let text = read.map_err(|error| EnrollError::TokenFile { path: path.to_owned(), error })?;
+    let text = Secret::new(text);
+    let token = text.expose().parse();
+    token.map_err(|error| EnrollError::Token { path: path.to_owned(), error })
+}
+
+/// A used token is worth nothing; its file would only have the next start fail.
+fn forget(path: &Path) -> Result<(), EnrollError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(EnrollError::TokenFile { path: path.to_owned(), error })
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Comes when the token of a file is void in any case; the clock of a new machine may be wrong.
+async fn late(options: &EnrollOptions) -> EnrollError {
+    let Some(path) = &options.token_file else { return std::future::pending().await };
+    let seconds = u64::try_from(ENROLMENT_SECONDS).unwrap_or_default();
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    EnrollError::Late { path: path.clone() }
+}
+
+fn tell(port: u16, show: &mut (dyn Write + Send)) -> io::Result<()> {
+    writeln!(show, "Waiting on port {port} for the master, which knows the token of this machine")?;
+    show.flush()
 }
 
 /// What waits for the master.

@@ -67,6 +67,10 @@ pub struct EnrollOptions {
     /// same node of the same cluster. What it has of its certificates stays until the master comes.
     #[arg(long)]
     pub again: bool,
+    /// File with the token that the machine's configuration told it: `{{ EnrolToken }}` of Ignition or
+    /// cloud-init. The master comes by itself then, no token is shown, and the file is removed at the end.
+    #[arg(long, value_name = "FILE", conflicts_with = "address")]
+    pub token_file: Option<PathBuf>,
 }
 
 /// Options of the agent.

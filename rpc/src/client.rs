@@ -21,7 +21,7 @@ use crate::wire::{AnswerBody, Failure, FailureKind, JobRef, OutEnvelope, Version
 pub(crate) mod connect;
 mod error;
 pub(crate) mod pool;
-mod watched;
+pub(crate) mod watched;
 
 pub use error::{Refusal, RpcError};
 use pool::Pool;

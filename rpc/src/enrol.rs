@@ -14,6 +14,7 @@ use model::enrol::{EnrolSecret, Fingerprint, SECRET_BYTES, Token};
 use crate::identity::{self, IdentityError};
 
 mod ask;
+mod proof;
 mod server;
 
 pub use ask::{EnrolError, Enrolment, Invitation};

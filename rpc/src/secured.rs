@@ -51,6 +51,18 @@ impl Called {
             Self::Simulated(stream) => Some(stream.protocol()),
         }
     }
+
+    /// The certificate of who answers.
+    pub(crate) fn peer(&self) -> Option<Fingerprint> {
+        match self {
+            Self::Tls(stream) => {
+                let chain = stream.get_ref().1.peer_certificates()?;
+                chain.first().map(|certificate| fingerprint(certificate))
+            }
+            #[cfg(any(test, feature = "simulation"))]
+            Self::Simulated(_) => None,
+        }
+    }
 }
 
 impl Answered {

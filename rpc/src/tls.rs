@@ -157,8 +157,10 @@ pub(crate) fn client_config(
     Ok(config)
 }
 
-/// How the master reaches a node that waits to be enrolled: the fingerprint is all that counts.
-pub(crate) fn enrolment_client_config(pin: Fingerprint) -> Result<ClientConfig, rustls::Error> {
+/// How the master reaches a node that waits to be enrolled: the fingerprint is all that counts, if it is known.
+pub(crate) fn enrolment_client_config(
+    pin: Option<Fingerprint>,
+) -> Result<ClientConfig, rustls::Error> {
     let provider = provider();
     let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13])?

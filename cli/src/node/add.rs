@@ -8,7 +8,7 @@ use luxi::method::{GantryStageSecret, StagedSecret};
 use model::enrol::{Token, secret_text};
 use model::name::NameError;
 use model::opcode::NodeAdd;
-use model::{NodeName, OpCode};
+use model::{NodeName, OpCode, Serial};
 use serde_json::Value;
 
 use crate::error::{CliError, Exit};
@@ -42,6 +42,10 @@ pub(crate) struct AddArguments {
     /// one where it is not given.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     peer_port: Option<u16>,
+    /// The machine of the inventory that it is, which was deployed with --node: its own token proves it,
+    /// and no other one is asked for.
+    #[arg(long, value_name = "SERIAL", conflicts_with = "secret")]
+    machine: Option<Serial>,
     /// The rack that its agent serves.
     #[arg(long, value_name = "NUMBER")]
     rack: Option<u32>,
@@ -66,30 +70,30 @@ pub(crate) struct AddArguments {
 pub(super) fn run(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
     let wrong = |error: NameError| CliError::Usage(error.to_string());
     let name: NodeName = arguments.name.parse().map_err(wrong)?;
-    let token = token(&arguments.secret)?;
+    let token = match &arguments.machine {
+        Some(_) => None,
+        None => Some(token(&arguments.secret)?),
+    };
+    let address = token.as_ref().map(resolve);
     let op = NodeAdd {
         node_name: name.to_string(),
-        primary_ip: Some(match arguments.primary_ip {
-            Some(address) => address,
-            None => resolve(&token)?,
-        }),
-        rpc_port: Some(arguments.rpc_port.unwrap_or(token.port)),
+        primary_ip: arguments.primary_ip.map(Ok).or(address).transpose()?,
+        rpc_port: arguments.rpc_port.or(token.as_ref().map(|token| token.port)),
         peer_port: arguments.peer_port,
-        fingerprint: Some(token.fingerprint),
+        fingerprint: token.as_ref().map(|token| token.fingerprint),
+        machine: arguments.machine.map(|serial| serial.to_string()),
         rack: arguments.rack,
         master_capable: super::truth(arguments.master_capable),
         witness: arguments.witness.then_some(true),
         vm_capable: super::truth(arguments.vm_capable),
         secondary_ip: arguments.secondary_ip,
         readd: arguments.readd,
-        group: None,
-        ndparams: None,
-        node_setup: false,
-        hv_state: None,
-        disk_state: None,
+        ..NodeAdd::default()
     };
-    let secret = StagedSecret(secret_text(&token.secret));
-    session.ask(&GantryStageSecret { node_name: name.clone(), secret })?;
+    if let Some(token) = token {
+        let secret = StagedSecret(secret_text(&token.secret));
+        session.ask(&GantryStageSecret { node_name: name.clone(), secret })?;
+    }
     if arguments.job.run(OpCode::NodeAdd(op), session).map_err(doubted)?.is_some() {
         say(format_args!("Node {name} is a member of the cluster."))?;
     }

@@ -30,12 +30,13 @@ const GANETIS: [&str; 13] = [
     "custom_ndparams",
 ];
 /// What is shown besides, under its name.
-const OURS: [&str; 18] = [
+const OURS: [&str; 19] = [
     "uuid",
     "role",
     "rpc_port",
     "peer_port",
     "rack",
+    "machine",
     "group",
     "tags",
     "agent",

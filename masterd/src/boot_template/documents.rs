@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::boot_template::{
-    BootDocument, BootTemplate, BootTemplateKey, DocumentKind, RACK_BYTES_MAX, TemplateId,
-    TemplateKind,
+    BootDocument, BootTemplate, BootTemplateKey, DocumentKind, ENROL_TOKEN, RACK_BYTES_MAX,
+    TemplateId, TemplateKind,
 };
 use model::error::ErrorCode;
 use model::machine::Machine;
@@ -103,15 +103,22 @@ pub(crate) fn written(text: &str) -> usize {
 
 /// A machine that is registered anew is another instance.
 fn meta_data(machine: &Machine) -> String {
-    let lower = machine.serial.as_str().to_ascii_lowercase();
-    let name = lower.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let name = machine.serial.host_name();
     let instance = format!("{name}-{}", machine.register_date.seconds());
-    json!({ "instance-id": instance, "local-hostname": name.trim_matches('-') }).to_string() + "\n"
+    json!({ "instance-id": instance, "local-hostname": name }).to_string() + "\n"
 }
 
 fn network_config(config: &Config, machine: &Machine) -> Result<String, Exception> {
     let files = files(config, machine.serial.as_str(), None, hostnet::Format::Netplan)?;
     Ok(files.into_iter().map(|file| file.content).collect())
+}
+
+/// Whether a machine is told a token for a node by the newest version of a template of its role.
+pub(crate) fn enrols(config: &Config, serial: &Serial) -> bool {
+    [DocumentKind::Ignition, DocumentKind::UserData].into_iter().any(|kind| {
+        let document = document(config, serial.as_str(), kind, None);
+        document.is_ok_and(|document| document.text.contains(ENROL_TOKEN))
+    })
 }
 
 /// A document of a machine, by the newest version of its template or another one.

@@ -15,7 +15,7 @@ use gotmpl::parse::{
 };
 use gotmpl::{MissingKey, Template, TemplateError, Value};
 
-use model::boot_template::{MY_URL, MY_URL_HTTPS};
+use model::boot_template::{ENROL_TOKEN, MY_URL, MY_URL_HTTPS};
 
 use super::functions::{self, NAMES};
 use super::{Place, Words};
@@ -48,8 +48,10 @@ pub(super) struct Wrong {
     pub(super) why: String,
 }
 
-/// Other words for the URLs than [`MY_URL`] and [`MY_URL_HTTPS`]: shorter, and with other letters.
-const PROBES: [&str; 2] = ["Zx.q", "Q_9-w.z"];
+/// The words that an agent replaces when it serves what was rendered, each with another that is shorter and
+/// has other letters: what a template computes with a word differs by it.
+const WORDS: [(&str, &str); 3] =
+    [(MY_URL_HTTPS, "Q_9-w.z"), (MY_URL, "Zx.q"), (ENROL_TOKEN, "W.5-p_k")];
 
 /// Counts the steps of a run, over all texts of a template.
 #[derive(Debug, Default)]
@@ -65,22 +67,21 @@ impl Meter {
         self.steps.store(0, Ordering::Relaxed);
     }
 
-    /// Whether templates get [`PROBES`] for the URLs from now on.
+    /// Whether templates get the other ones of [`WORDS`] from now on.
     pub(super) fn probe(&self, probes: bool) {
         self.probes.store(probes, Ordering::Relaxed);
     }
 
-    /// What stands for the URL of the agent, and for that of its keys.
-    pub(super) fn my_url(&self, is_https: bool) -> Value {
-        let [url, https] =
-            if self.probes.load(Ordering::Relaxed) { PROBES } else { [MY_URL, MY_URL_HTTPS] };
-        Value::String(if is_https { https } else { url }.into())
+    /// What a template gets for one of [`WORDS`].
+    pub(super) fn word(&self, word: &str) -> Value {
+        let other = WORDS.iter().find(|(known, _)| *known == word).map(|(_, other)| *other);
+        let other = other.filter(|_| self.probes.load(Ordering::Relaxed));
+        Value::String(other.unwrap_or(word).into())
     }
 
-    /// A text with the words of [`Self::probe`].
+    /// A text with the other words.
     pub(super) fn probed(text: &str) -> String {
-        let [url, https] = PROBES;
-        text.replace(MY_URL_HTTPS, https).replace(MY_URL, url)
+        WORDS.iter().fold(text.to_owned(), |text, (word, other)| text.replace(word, other))
     }
 
     fn step(&self, line: usize) -> Result<(), TemplateError> {

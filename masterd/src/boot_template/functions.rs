@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use gotmpl::{FuncMap, Template, TemplateError, Value, html_escape, js_escape, url_encode};
-use model::boot_template::{MY_URL, MY_URL_HTTPS};
+use model::boot_template::{ENROL_TOKEN, MY_URL, MY_URL_HTTPS};
 
 use super::engine::{Meter, PUT, RAW, refusal};
 use super::{Place, Words};
@@ -12,6 +12,7 @@ use super::{Place, Words};
 pub(super) const NAMES: &[&str] = &[
     "MyURL",
     "MyURLHTTPS",
+    "EnrolToken",
     "Metadata",
     "json",
     "add",
@@ -52,8 +53,9 @@ pub(super) fn all(words: &Words, meter: &Arc<Meter>, place: Place) -> FuncMap {
         let meter = Arc::clone(meter);
         functions.insert(name.to_owned(), Arc::new(move |given| function(&meter, given)));
     };
-    with("MyURL", |meter, _| Ok(meter.my_url(false)));
-    with("MyURLHTTPS", |meter, _| Ok(meter.my_url(true)));
+    with("MyURL", |meter, _| Ok(meter.word(MY_URL)));
+    with("MyURLHTTPS", |meter, _| Ok(meter.word(MY_URL_HTTPS)));
+    with("EnrolToken", |meter, _| Ok(meter.word(ENROL_TOKEN)));
     with("json", |meter, given| meter.text(json(one(given, "json")?)?.to_string()));
     with("add", |_, given| arithmetic(given, i64::checked_add, |a, b| a + b));
     with("sub", |_, given| arithmetic(given, i64::checked_sub, |a, b| a - b));
@@ -203,10 +205,10 @@ fn escaped(meter: &Meter, given: Given<'_>, escape: fn(&str) -> String) -> Made 
     let Value::String(text) = printed(meter, given, false)? else {
         return Err(refusal("no text to escape".to_owned()));
     };
-    if [MY_URL, MY_URL_HTTPS].iter().any(|url| text.contains(url)) {
-        return Err(refusal(
-            "the URL of the agent is inserted as it is, and not escaped".to_owned(),
-        ));
+    if [MY_URL, MY_URL_HTTPS, ENROL_TOKEN].iter().any(|word| text.contains(word)) {
+        let why =
+            "the URL of the agent, or the token of a node, is inserted as it is, and not escaped";
+        return Err(refusal(why.to_owned()));
     }
     meter.text(escape(&text))
 }

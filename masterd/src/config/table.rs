@@ -217,6 +217,8 @@ configuration! {
                 address: SocketAddr = |node| [node.rpc_address()],
                 /// The rack that its agent serves.
                 rack: u32 = |node| node.rack,
+                /// The machine that it runs on.
+                machine: Serial = |node| node.machine.clone(),
             },
         }
         /// Filter rules of the queue by their ids.

@@ -14,6 +14,7 @@ use model::error::ErrorCode;
 use model::machine::Machine;
 use model::machine::life::{Event, Intent, Observed};
 use model::opcode::{MachineBmcRemove, MachineBmcSet, MachineHealth, MachineInspect, MachinePower};
+use model::vault::Sealed;
 use model::{Code, Exception, JobId, Secret, Serial, Timestamp};
 
 use super::machine::lock_of;
@@ -206,30 +207,65 @@ impl LogicalUnit for MachinePower {
         // What is so already is no event: the ramdisk that runs there keeps its token.
         let (is_off, ends_in) = (before == PowerState::Off, action.ends_in());
         if before == ends_in && action != PowerAction::Cycle {
+            switches_on(&self.serial, None, context).await?;
             return Ok(ends_in);
         }
+        let job = (ends_in == PowerState::On).then(|| context.job());
         if !is_off {
+            switches_on(&self.serial, job, context).await?;
             let off = if action == PowerAction::SoftOff { action } else { PowerAction::Off };
             asked(context, || controller.power(off)).await?;
         }
-        next_cycle(&self.serial, context).await?;
+        next_cycle(&self.serial, job, context).await?;
         if ends_in == PowerState::On {
             asked(context, || controller.power(PowerAction::On)).await?;
+            switches_on(&self.serial, None, context).await?;
         }
         Ok(ends_in)
     }
 }
 
-/// Begins the next power cycle of a machine that is off, and tells the agents of its rack.
-async fn next_cycle(serial: &str, context: &mut Context) -> Result<(), Failure> {
+/// Notes that a job is to switch a machine on, or is done with that.
+async fn switches_on(
+    serial: &str,
+    job: Option<JobId>,
+    context: &mut Context,
+) -> Result<(), Failure> {
+    let (config, now) = (context.config(), context.now());
+    let serial = config.machine(serial)?.serial.clone();
+    if config.power_cycles.get(&serial).and_then(|cycle| cycle.switches_on) == job {
+        return Ok(());
+    }
+    let sealed = new_token(&config, &serial)?;
+    let noted = move |config: &Config| {
+        let change = power_cycle::switches_on(config, &serial, &sealed, (job, now))?;
+        Ok((change.into_iter().collect(), ()))
+    };
+    context.transact(noted).await
+}
+
+pub(in crate::lu) fn new_token(config: &Config, serial: &Serial) -> Result<Sealed, Exception> {
+    power_cycle::new_token(config, serial).map_err(|error| {
+        Exception::prereq(format!("no token for a ramdisk: {error}"), ErrorCode::WrongState)
+    })
+}
+
+/// Begins the next power cycle of a machine that is off, which the job is to switch on, and tells the agents
+/// of its rack.
+async fn next_cycle(
+    serial: &str,
+    job: Option<JobId>,
+    context: &mut Context,
+) -> Result<(), Failure> {
     let (config, now) = (context.config(), context.now());
     let machine = config.machine(serial)?;
-    let sealed = power_cycle::new_token(&config, &machine.serial).map_err(|error| {
-        Exception::prereq(format!("no token for a ramdisk: {error}"), ErrorCode::WrongState)
-    })?;
+    let sealed = new_token(&config, &machine.serial)?;
     let (serial, rack) = (machine.serial.clone(), machine.rack);
-    let next =
-        move |config: &Config| Ok((vec![power_cycle::next(config, &serial, sealed, now)?], ()));
+    let next = move |config: &Config| {
+        let mut cycle = power_cycle::next(config, &serial, sealed, (None, now))?;
+        cycle.switches_on = job;
+        Ok((vec![ConfigChange::PowerCycle(cycle)], ()))
+    };
     context.transact(next).await?;
     rack::push(context, &BTreeSet::from([rack])).await
 }

@@ -1,6 +1,7 @@
 //! Opcodes on nodes.
 
 pub mod add;
+mod by_machine;
 mod change;
 mod member_removal;
 pub mod modify;

@@ -120,6 +120,10 @@ pub const FIELDS: &[Field<JobRow>] = &[
         Some(uid) => Cell::normal((r.user_name)(uid).as_ref()),
         None => Cell::without(CellStatus::Unavailable),
     }),
+    field!("depends", "Depends", Other, "Jobs that it begins behind", |r| {
+        let behind = r.job.ops.iter().flat_map(|op| op.input.depends());
+        json(&behind.map(|dependency| &dependency.0).collect::<Vec<_>>())
+    }),
     field!(
         "operror",
         "OpCode_error",

@@ -214,6 +214,10 @@ pub const FIELDS: &[Field<MachineRow>] = &[
     field!("intent_job", "IntentJob", Number, "That job", |r| {
         Cell::optional(r.machine.life.carried.map(|carried| carried.job.0))
     }),
+    field!("node", "Node", Text, "The node of this cluster that it is", |r| {
+        let node = r.config.node_on(&r.machine.serial);
+        Cell::optional(node.map(|node| node.name.as_str()))
+    }),
     field!("maintenance", "Maintenance", Text, "Why somebody works on it", |r| {
         Cell::optional(r.machine.maintenance.as_deref())
     }),

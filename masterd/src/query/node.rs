@@ -201,6 +201,9 @@ pub const FIELDS: &[Field<NodeRow>] = &[
     field!("witness", "Witness", Bool, "Whether node votes without ever being master", |r| {
         Cell::normal(r.node.witness)
     }),
+    field!("machine", "Machine", Text, "The machine of the inventory that it is", |r| {
+        Cell::optional(r.node.machine.as_ref().map(model::Serial::as_str))
+    }),
     field!("rack", "Rack", Number, "Rack that its agent serves", |r| Cell::optional(r.node.rack)),
     field!("agent", "Agent", Text, "Whether its agent is reached, and if not, why", |r| {
         r.contact(|contact| match &contact.failure {

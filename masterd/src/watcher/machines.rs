@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use model::machine::Machine;
 use model::machine::life::State;
+use model::power_cycle::PowerCycle;
 use model::{JobId, Serial, Timestamp};
 
 use super::alarms::{Alarm, Subject};
@@ -30,6 +31,8 @@ pub struct Machines {
     pub ended: Vec<Stay>,
     /// Those that a job prepared which has ended: nothing goes on there.
     pub left: Vec<Stay>,
+    /// Those that a job switched off which ended before it switched them on again.
+    pub off: Vec<Serial>,
 }
 
 /// A machine that is late, or that failed.
@@ -72,7 +75,10 @@ pub fn find(config: &Config, now: Timestamp, has_ended: impl Fn(JobId) -> bool) 
         .collect();
     left.sort_by(|a, b| (a.2, &a.0).cmp(&(b.2, &b.0)));
     left.truncate(ENDED_MAX);
-    Machines { told, ended, left }
+    let is_off = |cycle: &&Arc<PowerCycle>| cycle.switches_on.is_some_and(&has_ended);
+    let off = config.power_cycles.values().filter(is_off).take(ENDED_MAX);
+    let off = off.map(|cycle| cycle.serial.clone()).collect();
+    Machines { told, ended, left, off }
 }
 
 fn trouble(machine: &Machine, now: Timestamp) -> Option<Trouble> {

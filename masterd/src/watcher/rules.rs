@@ -7,6 +7,7 @@
 //!   to see to that gets a push.
 //! - A host that drifted from its network for a while gets it again, where the cluster is to mend that.
 //! - A machine that does something for longer than it may gets a job that ends it.
+//! - A machine that a job switched off, and ended before it switched it on, is switched on.
 //! - What ended long ago is archived.
 //! - A state that should pass and does not within its deadline is an alarm ([`super::alarms`]).
 //!
@@ -14,9 +15,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use model::bmc::PowerAction;
 use model::node::NodeRole;
-use model::opcode::{MachineExpire, NodeNetworkApply, NodeSetParams, OpCode, RackPush};
-use model::{NodeName, Timestamp};
+use model::opcode::{
+    MachineExpire, MachinePower, NodeNetworkApply, NodeSetParams, OpCode, RackPush,
+};
+use model::{NodeName, Serial, Timestamp};
 
 use super::alarms::{Alarm, States};
 use super::machines::{Machines, OVERDUE_GRACE, Stay};
@@ -57,6 +61,8 @@ pub enum Task {
     Mend(NodeName),
     /// End what a machine does beyond its deadline.
     Expire(Stay),
+    /// Switch a machine on that a job left off.
+    SwitchOn(Serial),
 }
 
 impl Task {
@@ -82,6 +88,11 @@ impl Task {
                 state: *state,
                 since: *since,
             }),
+            Self::SwitchOn(serial) => OpCode::MachinePower(MachinePower {
+                serial: serial.to_string(),
+                action: Some(PowerAction::On),
+                boot_once: None,
+            }),
         }
     }
 
@@ -98,6 +109,7 @@ impl Task {
             OpCode::MachineExpire(op) => {
                 Some(Self::Expire((op.serial.parse().ok()?, op.state, op.since)))
             }
+            OpCode::MachinePower(op) => op.serial.parse().ok().map(Self::SwitchOn),
             _ => None,
         }
     }
@@ -112,6 +124,9 @@ impl Task {
             Self::Mend(node) => format!("the network of {node} differs from what was applied"),
             Self::Expire((serial, state, _)) => {
                 format!("machine {serial} is {state} beyond its deadline, or no job prepares it")
+            }
+            Self::SwitchOn(serial) => {
+                format!("a job that ended switched machine {serial} off, and not on again")
             }
         }
     }
@@ -311,7 +326,8 @@ impl Watch {
         let late = seen.machines.ended.iter().filter(|_| seen.at >= OVERDUE_GRACE);
         // Nothing calls of those that are not prepared.
         let all: BTreeSet<&Stay> = seen.machines.left.iter().chain(late).collect();
-        let tasks = all.into_iter().cloned().map(Task::Expire);
+        let off = seen.machines.off.iter().cloned().map(Task::SwitchOn);
+        let tasks = all.into_iter().cloned().map(Task::Expire).chain(off);
         tasks.filter(|task| !self.has_to_wait(task, seen)).collect()
     }
 

@@ -277,6 +277,9 @@ pub struct MachineProvision {
     /// Whether somebody switches its power by hand.
     #[serde(default)]
     pub manual_power: bool,
+    /// Whether its new system is to become a node: it is told a token, by which `OP_NODE_ADD` knows it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub enrol: bool,
 }
 
 /// Parameters of `OP_MACHINE_AWAIT`.

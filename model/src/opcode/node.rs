@@ -13,7 +13,7 @@ use crate::node::NodeRole;
 ///
 /// The one-time secret that `noded enroll` shows is no parameter: job files are read by many. It
 /// is handed over by the LUXI method `GantryStageSecret` before the job is submitted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeAdd {
     /// Its host name.
@@ -31,10 +31,14 @@ pub struct NodeAdd {
     /// SHA-256 of the agent's enrolment certificate, in hex, as `noded enroll` shows it.
     #[serde(default)]
     pub fingerprint: Option<Fingerprint>,
+    /// The machine of the inventory that becomes it, by the token that its deployment told it: address and
+    /// certificate are learnt from there, and a machine that is a node already keeps its name and id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// Rack that its agent serves; 0 to 65,535.
     #[serde(default)]
     pub rack: Option<u32>,
-    /// Whether it may become the master.
+    /// Whether it may become the master; null means yes, and no for a node that is a machine.
     #[serde(default)]
     pub master_capable: Option<bool>,
     /// Whether it is there to vote, and never the master; not among Ganeti's parameters.

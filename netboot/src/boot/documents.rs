@@ -1,19 +1,28 @@
 //! What machines configure themselves by when they boot: a configuration of Ignition, or the data of
 //! cloud-init. The master rendered them into the rack's document.
 
+use std::net::IpAddr;
+
 use axum::extract::{Extension, Path, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use model::blob::BlobDigest;
 use model::boot_template::{
-    BootDocument, DocumentKind, Fetched, HTTPS_PORT, MY_URL, MY_URL_HTTPS, TemplateKind,
+    BootDocument, DocumentKind, ENROL_TOKEN, Fetched, HTTPS_PORT, MY_URL, MY_URL_HTTPS,
+    TemplateKind,
 };
 use model::machine::BootStage;
-use model::rack::RackMachine;
+use model::power_cycle::{Enrolling, ExpectedRamdisk, Ramdisk};
+use model::rack::{Observation, RackMachine};
+use model::{Secret, Timestamp};
+use rpc::calls::RamdiskTold;
 use sha2::{Digest as _, Sha256};
+use stdx::daemon::chain as causes;
 
-use super::routes::{Refusal, find, note_fetched, text};
+use super::routes::{Refusal, find, note_fetched, now, text};
 use super::{Ends, Rack};
+use crate::ledger::{LedgerError, Ramdisks, is_of};
+use crate::rack::Passing;
 
 /// Configurations of Ignition, by serial number and version, where sabakan's clients look for them.
 pub(super) const IGNITIONS_PATH: &str = "/api/v1/boot/ignitions";
@@ -32,7 +41,7 @@ pub(super) async fn ignition(
     let is_meant = |document: &BootDocument| {
         document.kind == DocumentKind::Ignition && document.id.to_string() == id
     };
-    answer(&rack, ends, &serial, &method, is_meant, false)
+    answer(&rack, ends, &serial, &method, is_meant, false).await
 }
 
 pub(super) async fn cloud_init(
@@ -44,10 +53,10 @@ pub(super) async fn cloud_init(
     let is_meant = |document: &BootDocument| {
         document.kind.template() == TemplateKind::CloudInit && document.kind.as_str() == name
     };
-    answer(&rack, ends, &serial, &method, is_meant, MAY_BE_EMPTY.contains(&name.as_str()))
+    answer(&rack, ends, &serial, &method, is_meant, MAY_BE_EMPTY.contains(&name.as_str())).await
 }
 
-fn answer(
+async fn answer(
     rack: &Rack,
     ends: Ends,
     serial: &str,
@@ -69,7 +78,17 @@ fn answer(
         rack.answers.refused.add();
         return text(StatusCode::NOT_FOUND, missing(&machine));
     };
-    let told = filled(&document.text, ends);
+    let mut told = filled(&document.text, ends);
+    if told.contains(ENROL_TOKEN) && method == Method::GET {
+        match token(rack, (number, &machine), ends.theirs.ip()).await {
+            Ok(token) => told = told.replace(ENROL_TOKEN, token.expose()),
+            Err((status, why)) => {
+                rack.answers.refused.add();
+                tracing::warn!(serial = %machine.serial, from = %ends.theirs.ip(), why, "no token for a node is told");
+                return text(status, format!("{why}\n"));
+            }
+        }
+    }
     let (kind, id) = (document.kind, document.id.clone());
     // The rest of what cloud-init asks for tells nothing more.
     if method == Method::GET && matches!(kind, DocumentKind::Ignition | DocumentKind::UserData) {
@@ -84,6 +103,81 @@ fn answer(
         }
     };
     ([(header::CONTENT_TYPE, form)], told).into_response()
+}
+
+/// The token by which a machine becomes a node. The first address that asks for it in a power cycle gets it,
+/// once that is kept, and nobody else.
+async fn token(
+    rack: &Rack,
+    (number, machine): (u32, &RackMachine),
+    from: IpAddr,
+) -> Result<Secret<String>, (StatusCode, String)> {
+    let (serial, from, at) = (&machine.serial, from.to_canonical(), now(rack));
+    let expected = machine.ramdisk.as_ref();
+    let token = expected.and_then(|expected| expected.enrols.as_ref());
+    let (Some(expected), Some(token)) = (expected, token) else {
+        let why = format!(
+            "machine {serial} is not about to become a node; `gnt machine deploy --node {serial}` has it \
+             become one"
+        );
+        return Err((StatusCode::CONFLICT, why));
+    };
+    let decide = |heard: &Ramdisks| {
+        let (heard, booted) = heard_of(heard, (number, machine), expected);
+        match heard.enrolling {
+            Some(first) => (first.to, None, None),
+            None => {
+                let enrolling = Some(Enrolling { told: at, to: from });
+                let heard = Ramdisk { enrolling, ..heard };
+                let record = RamdiskTold {
+                    rack: number,
+                    serial: serial.clone(),
+                    registered: machine.registered,
+                    cycle: machine.cycle,
+                    booted,
+                    heard: heard.clone(),
+                };
+                let seen = Observation::Ramdisk {
+                    rack: number,
+                    serial: serial.clone(),
+                    registered: machine.registered,
+                    cycle: machine.cycle,
+                    heard,
+                };
+                (from, Some(record), Some(seen))
+            }
+        }
+    };
+    let unkept = |error: LedgerError| {
+        let why = format!("the request could not be kept; try again ({})", causes(&error));
+        (StatusCode::SERVICE_UNAVAILABLE, why)
+    };
+    let (first, durable) = rack.ledger.hear(at, decide).map_err(unkept)?;
+    if first != from {
+        let why = format!(
+            "the token by which machine {serial} becomes a node was told to {first} in this power cycle, \
+             and is told to nobody else; `gnt machine deploy --node {serial}` makes another one"
+        );
+        rack.racks.set_passing(Passing::Identity, why.clone());
+        return Err((StatusCode::CONFLICT, why));
+    }
+    if let Some(durable) = durable {
+        durable.wait().await.map_err(unkept)?;
+    }
+    Ok(token.to_text())
+}
+
+/// What this agent and the others heard of what runs on a machine, and when it began to boot.
+fn heard_of(
+    heard: &Ramdisks,
+    (number, machine): (u32, &RackMachine),
+    expected: &ExpectedRamdisk,
+) -> (Ramdisk, Option<Timestamp>) {
+    let record = heard.get(&(number, machine.serial.clone()));
+    match record.filter(|record| is_of(record, machine)) {
+        Some(record) => (ironic::merged(&expected.heard, &record.heard), record.booted),
+        None => (expected.heard.clone(), None),
+    }
 }
 
 /// A text with the URL by which the machine reached this agent.

@@ -16,7 +16,8 @@ use netboot::testing::{SMALL, epoch, membership, name, now};
 const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 fn options(port: Option<u16>) -> EnrollOptions {
-    EnrollOptions { address: None, port, name: Some(name("n2")), exit: false, again: false }
+    let name = Some(name("n2"));
+    EnrollOptions { address: None, port, name, exit: false, again: false, token_file: None }
 }
 
 /// What `enroll` shows, as it shows it.

@@ -64,6 +64,9 @@ pub struct EnrolOffer {
     /// What the machine is already, where it waits to be taken back as that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was: Option<WasNode>,
+    /// Proof that the request is from who knows the token of a machine, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<WireSecret>,
 }
 
 impl EnrolOffer {

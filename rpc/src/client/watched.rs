@@ -38,6 +38,11 @@ impl<T> Watched<T> {
         (Self { stream, word: word.clone() }, word)
     }
 
+    /// The connection itself.
+    pub(crate) const fn inner(&self) -> &T {
+        &self.stream
+    }
+
     fn listen<R>(&self, result: io::Result<R>) -> io::Result<R> {
         result.map_err(|error| {
             if let Some(refusal) = refusal(&error) {

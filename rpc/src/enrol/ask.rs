@@ -6,18 +6,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
+use subtle::ConstantTimeEq as _;
 
 use model::NodeName;
-use model::enrol::{EnrolSecret, Fingerprint};
+use model::enrol::{EnrolSecret, Fingerprint, MachineToken};
 use stdx::Tasks;
 
+use super::proof;
 use crate::calls::{Call, EnrolBegin, EnrolFinish, EnrolOffer, Membership, Version, WireSecret};
 use crate::certificate::fingerprint;
 use crate::client::connect::connect;
 use crate::client::pool::{broken, http2_builder, read, request};
+use crate::client::watched::{LastWord, Watched};
 use crate::client::{Client, ClientTimes, Meta, NodeTarget, Refusal, RpcError, refused};
 use crate::identity::{self, IdentityError};
-use crate::secured::Dialer;
+use crate::secured::{Called, Dialer};
 use crate::tls;
 use crate::wire::{AnswerBody, OutEnvelope, PROTOCOL};
 
@@ -46,6 +49,12 @@ pub enum EnrolError {
          shows now"
     )]
     OtherKey(#[source] RpcError),
+    /// The machine that is meant does not know the token.
+    #[error(
+        "a machine waits there with another token: that of another machine or power cycle, or one of a \
+         `noded enroll` without --token-file"
+    )]
+    OtherToken,
     /// The machine waits to become another node.
     #[error("{0}")]
     OtherNode(String),
@@ -74,7 +83,39 @@ pub struct Enrolment {
     offer: EnrolOffer,
 }
 
+/// Connects to a node that waits at an address, and shows that certificate, if one is known.
+async fn reach(
+    (node, address): (&NodeName, SocketAddr),
+    pin: Option<Fingerprint>,
+) -> Result<(Watched<Called>, LastWord), RpcError> {
+    let config = tls::enrolment_client_config(pin).map_err(|error| RpcError::Unreachable {
+        node: node.clone(),
+        address,
+        error: std::io::Error::other(error),
+    })?;
+    let server = ServerName::from(address.ip());
+    let limit = ClientTimes::default().connect;
+    // Nobody is known here yet but by the token, which TLS alone holds against who answers.
+    connect(Dialer::default(), (node, address), Arc::new(config), server, limit).await
+}
+
 impl Invitation {
+    /// What a machine is told that waits at `address` and knows `token`. Whoever is there gets nothing that
+    /// is worth anything elsewhere; [`Enrolment::knows`] says whether it was the one.
+    ///
+    /// # Errors
+    /// Nobody answers there.
+    pub async fn of_machine(
+        token: &MachineToken,
+        node: NodeName,
+        address: SocketAddr,
+    ) -> Result<Self, EnrolError> {
+        let (stream, _word) = reach((&node, address), None).await?;
+        let shown = stream.inner().peer().ok_or(EnrolError::OtherToken)?;
+        let secret = proof::of_master(token, shown);
+        Ok(Self { node, address, fingerprint: shown, secret })
+    }
+
     /// Sends the secret and gets the node's request. Calls as `caller`; the connection runs in
     /// `tasks`. May be repeated.
     ///
@@ -125,19 +166,7 @@ impl Invitation {
     async fn post<C: Call>(&self, body: Bytes, tasks: &Tasks) -> Result<Bytes, RpcError> {
         let target = self.target();
         let times = ClientTimes::default();
-        let config = tls::enrolment_client_config(self.fingerprint).map_err(|error| {
-            RpcError::Unreachable {
-                node: self.node.clone(),
-                address: self.address,
-                error: std::io::Error::other(error),
-            }
-        })?;
-        let server = ServerName::from(self.address.ip());
-        let place = (&self.node, self.address);
-        // Nobody is known here yet but by the token, which TLS alone holds against who answers.
-        let dialer = Dialer::default();
-        let (stream, word) =
-            connect(dialer, place, Arc::new(config), server, times.connect).await?;
+        let (stream, word) = reach((&self.node, self.address), Some(self.fingerprint)).await?;
         let (mut sender, connection) =
             http2_builder(times)
                 .handshake(TokioIo::new(stream))
@@ -159,6 +188,19 @@ impl Enrolment {
     #[must_use]
     pub fn offer(&self) -> &EnrolOffer {
         &self.offer
+    }
+
+    /// Refuses a node that did not show that it knows `token`.
+    ///
+    /// # Errors
+    /// It did not.
+    pub fn knows(&self, token: &MachineToken) -> Result<(), EnrolError> {
+        let expected = proof::of_machine(token, self.invitation.fingerprint, &self.offer.request);
+        let shown = self.offer.proof.as_ref().ok_or(EnrolError::OtherToken)?;
+        match bool::from(shown.0.expose().ct_eq(expected.expose())) {
+            true => Ok(()),
+            false => Err(EnrolError::OtherToken),
+        }
     }
 
     /// Hands over the identity, with certificates in PEM form, and gives the fingerprint of the

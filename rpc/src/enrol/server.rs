@@ -9,11 +9,12 @@ use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use model::enrol::{EnrolSecret, Fingerprint};
+use model::enrol::{EnrolSecret, Fingerprint, MachineToken};
 use model::layout::Layout;
 use model::{NodeName, Timestamp};
 use stdx::daemon::chain;
 
+use super::proof;
 use crate::calls::{
     EnrolBegin, EnrolFinish, EnrolOffer, EnrolRequest, Traits, WasNode, WireSecret,
 };
@@ -53,6 +54,8 @@ pub struct Desk {
     /// What this machine is, where it is to be taken back.
     was: Option<WasNode>,
     secret: EnrolSecret,
+    /// What shows the master that this is the machine whose token it knows.
+    proof: Option<EnrolSecret>,
     state: Mutex<State>,
     /// One at a time: two masters must not mix their files.
     finishing: tokio::sync::Mutex<()>,
@@ -87,6 +90,7 @@ impl Desk {
             named: false,
             software,
             was: None,
+            proof: None,
             state: Mutex::default(),
             finishing: tokio::sync::Mutex::new(()),
             outcome: watch::channel(None).0,
@@ -104,6 +108,17 @@ impl Desk {
     #[must_use]
     pub fn under(self, name: &NodeName) -> Self {
         Self { hostname: name.to_string(), named: true, ..self }
+    }
+
+    /// For a machine that was told a token by its configuration: the master knows it by that.
+    #[must_use]
+    pub fn by_token(self, token: &MachineToken) -> Self {
+        let fingerprint = self.fingerprint();
+        Self {
+            secret: proof::of_master(token, fingerprint),
+            proof: Some(proof::of_machine(token, fingerprint, &self.request)),
+            ..self
+        }
     }
 
     /// For the token: the certificate that is served.
@@ -167,6 +182,7 @@ impl Desk {
             protocol: Versions::OURS,
             request: self.request.clone(),
             was: self.was.clone(),
+            proof: self.proof.clone().map(WireSecret),
         })
     }
 

@@ -2,7 +2,9 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
+use model::enrol::MachineToken;
 use model::layout::Layout;
+use model::power_cycle::RamdiskToken;
 use stdx::Tasks;
 
 use super::*;
@@ -111,6 +113,7 @@ fn a_machine_with_a_name_takes_no_other_one() {
         protocol: crate::wire::Versions::OURS,
         request: String::new(),
         was: None,
+        proof: None,
     };
     for (own, node, taken) in [
         ("n3", "n3", true),
@@ -217,4 +220,60 @@ async fn where_the_answer_is_lost_the_node_is_asked_for_its_version() {
     let finished = enrolment.finish(&pem, authority.certificate(), &member, &client).await;
     assert_eq!(finished.unwrap(), identity.fingerprint());
     drop(desk);
+}
+
+/// The token of a machine, by the secret of its power cycle.
+fn machine_token(secret: &str) -> MachineToken {
+    MachineToken::of(&RamdiskToken::new(secret.to_owned())).0
+}
+
+async fn machine(
+    token: Option<&MachineToken>,
+) -> (tempfile::TempDir, Arc<Desk>, Server<Arc<Desk>>) {
+    let dir = tempfile::tempdir().unwrap();
+    let desk = Desk::new(Layout::new(dir.path()), "m1".to_owned(), "0.1".to_owned(), now());
+    let desk = desk.unwrap();
+    let desk = Arc::new(match token {
+        Some(token) => desk.by_token(token),
+        None => desk,
+    });
+    let server = desk.serve(TcpListener::bind((LOCALHOST, 0)).await.unwrap()).unwrap();
+    (dir, desk, server)
+}
+
+async fn asked(token: &MachineToken, server: &Server<Arc<Desk>>) -> Result<Enrolment, EnrolError> {
+    let invitation = Invitation::of_machine(token, name("m1"), server.address()).await?;
+    invitation.begin(&name("n1"), &Tasks::new()).await
+}
+
+#[tokio::test]
+async fn a_machine_and_the_master_know_each_other_by_one_token() {
+    let (ours, other) = (machine_token("ours"), machine_token("other"));
+    let (_dir, desk, server) = machine(Some(&ours)).await;
+    let enrolment = asked(&ours, &server).await.unwrap();
+    enrolment.knows(&ours).unwrap();
+    assert!(matches!(enrolment.knows(&other), Err(EnrolError::OtherToken)));
+
+    // A master with another token is not answered, and one that is told the secret of another certificate.
+    let (_second_dir, second, _second_server) = machine(Some(&ours)).await;
+    assert_ne!(second.secret(), desk.secret());
+    let refused = asked(&other, &server).await;
+    assert!(matches!(
+        refused,
+        Err(EnrolError::Call(RpcError::Failed { kind: FailureKind::Secret, .. }))
+    ));
+    let moved = Invitation {
+        secret: second.secret().clone(),
+        ..Invitation::of_machine(&ours, name("m1"), server.address()).await.unwrap()
+    };
+    assert!(moved.begin(&name("n1"), &Tasks::new()).await.is_err());
+
+    // Whoever takes any secret, and knows no token, shows no proof.
+    let (_plain_dir, plain, plain_server) = machine(None).await;
+    let stranger = Invitation {
+        secret: plain.secret().clone(),
+        ..Invitation::of_machine(&ours, name("m1"), plain_server.address()).await.unwrap()
+    };
+    let stranger = stranger.begin(&name("n1"), &Tasks::new()).await.unwrap();
+    assert!(matches!(stranger.knows(&ours), Err(EnrolError::OtherToken)));
 }

@@ -14,6 +14,9 @@ use tokio::runtime::Runtime;
 
 use crate::rack::rack;
 
+mod nodes;
+mod power;
+
 /// What a machine does when it has power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plays {
@@ -21,6 +24,8 @@ enum Plays {
     Boots,
     /// It does not get so far.
     Silent,
+    /// This process, the master, is killed when the power goes.
+    Kills(u32),
 }
 
 /// A rack with a machine, and how it boots.
@@ -72,11 +77,17 @@ impl Scene {
         let url = format!("http://{address}:10080/api/v1/boot/ipxe/SN1");
         let plays = Arc::new(Mutex::new(Plays::Boots));
         let (mode, script) = (Arc::clone(&plays), url.clone());
-        let hook: Hook = Arc::new(move |power| {
-            if (power, *mode.lock()) == (PowerState::On, Plays::Boots) {
+        let hook: Hook = Arc::new(move |power| match (power, *mode.lock()) {
+            (PowerState::On, Plays::Boots) => {
                 let script = script.clone();
                 std::thread::spawn(move || boots(&script));
             }
+            (PowerState::Off, Plays::Kills(master)) => {
+                let mut kill = Command::new("kill");
+                kill.args(["-KILL", &master.to_string()]);
+                let _ended = run(kill).ok();
+            }
+            _ => {}
         });
         let runtime = Runtime::new().unwrap();
         let bmc = runtime.block_on(Simulated::start("SN1", false, Some(hook))).unwrap();

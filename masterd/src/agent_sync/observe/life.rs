@@ -106,6 +106,7 @@ fn merged(before: &Ramdisk, told: &Ramdisk) -> Ramdisk {
         // The first time counts: it was told once.
         token_told: before.token_told.into_iter().chain(told.token_told).min(),
         agent: newer.agent.clone(),
+        enrolling: before.enrolling.into_iter().chain(told.enrolling).min(),
     }
 }
 

@@ -11,13 +11,15 @@ use model::machine::Machine;
 use model::machine::life::{Event, Intent, Observed};
 use model::node::NodeRole;
 use model::opcode::{MachineProvision, MachineReapply, MachineSetParams};
+use model::power_cycle::CycleEnrolment;
 use model::vault::Sealed;
-use model::{Exception, JobId, Serial, Timestamp, Uuid};
+use model::{Code, Exception, JobId, Serial, Timestamp, Uuid};
 
 use super::state::{begun, moved};
 use super::{lock_of, set};
+use crate::boot_template::enrols;
 use crate::config::{Config, ConfigChange};
-use crate::lu::bmc::{Bmc, asked, known};
+use crate::lu::bmc::{Bmc, asked, known, new_token};
 use crate::lu::image::distribute;
 use crate::lu::network::template::reapply;
 use crate::lu::rack::push_until_held;
@@ -56,6 +58,7 @@ impl LogicalUnit for MachineProvision {
         let target = boots(self, &config)?;
         let mut after = config.as_ref().clone();
         let _changes = deployed(self, &mut after, (now, 0))?;
+        as_node(self, &machine.serial, &after)?;
         let is_served = config.agents_of(machine.rack).any(|node| node.role != NodeRole::Offline);
         if !is_served {
             let rack = machine.rack;
@@ -184,6 +187,50 @@ fn deployed(
     Ok(changes)
 }
 
+/// Whether what is wanted of a machine fits that it is a node, or is to become one.
+fn as_node(op: &MachineProvision, serial: &Serial, after: &Config) -> Result<(), Exception> {
+    let refuse = |text: String, code| Err(Exception::prereq(text, code));
+    if let Some(node) = after.node_on(serial) {
+        let name = &node.name;
+        if after.is_master(node) {
+            let text = format!(
+                "Machine {serial} is {name}, the master; `gnt cluster master-failover` moves the role"
+            );
+            return Err(Exception::prereq(text, ErrorCode::WrongState).coded(Code::NodeIsMaster));
+        }
+        if op.target == Intent::Clean || (op.target == Intent::Deploy && !op.enrol) {
+            let text = format!(
+                "Machine {serial} is node {name}, which would be lost; `gnt machine deploy --node {serial}` adds \
+                 it again, `gnt node remove {name}` takes it out of the cluster"
+            );
+            return refuse(text, ErrorCode::WrongState);
+        }
+    }
+    if op.target != Intent::Deploy {
+        return match op.enrol {
+            true => refuse(format!("{} makes no node", op.target.as_str()), ErrorCode::WrongInput),
+            false => Ok(()),
+        };
+    }
+    match (op.enrol, enrols(after, serial)) {
+        (true, false) => {
+            let text = format!(
+                "No template of the role of machine {serial} tells it the token by which it becomes a node: \
+                 its newest one of Ignition or cloud-init must have {{{{ EnrolToken }}}}"
+            );
+            refuse(text, ErrorCode::WrongState)
+        }
+        (false, true) => {
+            let text = format!(
+                "A template of the role of machine {serial} has {{{{ EnrolToken }}}}, which only a machine \
+                 gets that is to become a node; give --node"
+            );
+            refuse(text, ErrorCode::WrongState)
+        }
+        (true, true) | (false, false) => Ok(()),
+    }
+}
+
 /// Refuses a role of which nothing is known: as a rule it is a slip.
 fn has_template(role: &str, config: &Config) -> Result<(), Exception> {
     let boots = config.boot_templates.values().any(|template| template.role.as_str() == role);
@@ -200,9 +247,7 @@ fn has_template(role: &str, config: &Config) -> Result<(), Exception> {
 fn token(context: &Context, serial: &str) -> Result<Sealed, Exception> {
     let config = context.config();
     let machine = config.machine(serial)?;
-    power_cycle::new_token(&config, &machine.serial).map_err(|error| {
-        Exception::prereq(format!("no token for a ramdisk: {error}"), ErrorCode::WrongState)
-    })
+    new_token(&config, &machine.serial)
 }
 
 fn may_go_on(context: &Context) -> Result<(), Failure> {
@@ -270,7 +315,9 @@ fn prepared(
         machine.life.boot = Some(target);
         changes.push(ConfigChange::Machine(machine));
     }
-    changes.push(power_cycle::next(config, &serial, sealed, now)?);
+    let enrolment = op.enrol.then(CycleEnrolment::default);
+    let cycle = power_cycle::next(config, &serial, sealed, (enrolment, now))?;
+    changes.push(ConfigChange::PowerCycle(cycle));
     Ok((changes, ()))
 }
 

@@ -37,6 +37,9 @@ pub(in crate::lu) fn moved(
     if life == before.life {
         return Ok((Vec::new(), before.as_ref().clone()));
     }
+    if matches!(life.state.status(), Status::Retiring | Status::Retired) {
+        without_node(&before.serial, config)?;
+    }
     if life.state.status() == Status::Retired {
         // sabakan calls it a bad request.
         without_disk_keys(&before.serial, config, ErrorCode::WrongInput)?;
@@ -77,6 +80,14 @@ pub(super) fn without_disk_keys(
     }
 }
 
+/// Refuses to take a machine away on which a node runs.
+pub(super) fn without_node(serial: &Serial, config: &Config) -> Result<(), Exception> {
+    let Some(node) = config.node_on(serial) else { return Ok(()) };
+    let name = &node.name;
+    let text = format!("Machine {serial} is node {name}; first `gnt node remove {name}`");
+    Err(Exception::prereq(text, ErrorCode::WrongState))
+}
+
 /// Refuses to remove a machine that works for somebody.
 pub(super) fn removable(
     serial: &str,
@@ -84,6 +95,7 @@ pub(super) fn removable(
     config: &Config,
 ) -> Result<Arc<Machine>, Exception> {
     let machine = config.machine(serial)?;
+    without_node(&machine.serial, config)?;
     let status = machine.life.state.status();
     let refuse = |text: &str| {
         let text = format!("Machine {serial} is {status}; {text}");

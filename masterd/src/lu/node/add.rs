@@ -7,14 +7,17 @@ use model::cluster::Cluster;
 use model::enrol::Fingerprint;
 use model::error::ErrorCode;
 use model::layout::{PEER_PORT, RPC_PORT};
+use model::network::Owner;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeAdd;
-use model::{Code, Exception, NodeName};
+use model::{Code, Exception, NodeName, Serial, Timestamp};
 
+use super::by_machine::{self, Recruit, recruit};
 use super::{goes_on_if_silent, pool_has_room, readd, tell_callers};
 use crate::agents::Signed;
 use crate::config::{Config, ConfigChange};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
+use crate::queue::Decision;
 
 pub(crate) struct AddPlan {
     /// The name that it has as a node.
@@ -23,7 +26,32 @@ pub(crate) struct AddPlan {
     asked: NodeName,
     pub(super) primary_ip: IpAddr,
     pub(super) rpc_port: u16,
-    fingerprint: Fingerprint,
+    known_by: KnownBy,
+}
+
+/// By what the master and the machine that waits know each other.
+enum KnownBy {
+    /// The certificate that it shows, and the secret that was handed over beside the job.
+    Secret(Fingerprint),
+    /// The token that its deployment told it.
+    Token(Recruit),
+}
+
+impl KnownBy {
+    /// The machine, where it is one.
+    fn recruit(self) -> Option<Recruit> {
+        match self {
+            Self::Token(recruit) => Some(recruit),
+            Self::Secret(_) => None,
+        }
+    }
+}
+
+impl AddPlan {
+    /// The machine, where the node is one.
+    pub(super) fn recruit(self) -> Option<Recruit> {
+        self.known_by.recruit()
+    }
 }
 
 impl LogicalUnit for NodeAdd {
@@ -31,7 +59,7 @@ impl LogicalUnit for NodeAdd {
 
     /// A node of this name may have been removed, and its lock with it.
     async fn expand(&self, context: &mut Context) -> Result<(), Failure> {
-        if self.readd {
+        if by_machine::readds(self, &context.config()) {
             return Ok(());
         }
         context.add_lock(&node_lock(&self.node_name)?);
@@ -40,7 +68,7 @@ impl LogicalUnit for NodeAdd {
 
     fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
         match level {
-            Level::Node if self.readd => {
+            Level::Node if by_machine::readds(self, config) => {
                 let name = readd::member(self, config)?.name.as_str();
                 Ok(vec![(LockName::member(Level::Node, name), Mode::Exclusive)])
             }
@@ -53,22 +81,28 @@ impl LogicalUnit for NodeAdd {
         let refuse = |text: String, code| Err(Exception::prereq(text, code).into());
         let config = context.config();
         let asked = node_name(&self.node_name)?;
-        let name = match self.readd {
+        let (readds, recruit) =
+            (by_machine::readds(self, &config), recruit(self, &config, context.now())?);
+        let name = match readds {
             true => readd::member(self, &config)?.name.clone(),
             false => asked.clone(),
         };
-        let Some(primary_ip) = self.primary_ip else {
+        let primary_ip = recruit.as_ref().map_or(self.primary_ip, |recruit| Some(recruit.address));
+        let Some(primary_ip) = primary_ip else {
             let text =
                 format!("primary_ip of {name} is missing; the token of `noded enroll` has it");
             return refuse(text, ErrorCode::WrongInput);
         };
         let rpc_port = self.rpc_port.unwrap_or(RPC_PORT);
-        match self.readd {
+        match readds {
             true => {
                 drop(readd::renewed(self, &config, (primary_ip, rpc_port))?);
                 goes_on_if_silent(context, config.node(name.as_str())?, "be readded").await?;
             }
-            false => is_new(&config, &name, (primary_ip, rpc_port))?,
+            false => {
+                let machine = recruit.as_ref().map(|recruit| &recruit.serial);
+                is_new(&config, &name, machine, (primary_ip, rpc_port))?;
+            }
         }
         if let Some(rack) = self.rack
             && let Some(ipam) = &config.ipam
@@ -76,63 +110,41 @@ impl LogicalUnit for NodeAdd {
             ipam.lease_ranges(rack)
                 .map_err(|error| Exception::prereq(error.to_string(), ErrorCode::WrongInput))?;
         }
-        let Some(fingerprint) = self.fingerprint else {
-            let text =
-                format!("fingerprint of {name} is missing; the token of `noded enroll` has it");
-            return refuse(text, ErrorCode::WrongInput);
+        let known_by = match (recruit, self.fingerprint) {
+            (Some(recruit), _) => KnownBy::Token(recruit),
+            (None, Some(_)) if !context.secrets().has(&asked) => {
+                return Err(no_secret(&asked).into());
+            }
+            (None, Some(fingerprint)) => KnownBy::Secret(fingerprint),
+            (None, None) => {
+                let text =
+                    format!("fingerprint of {name} is missing; the token of `noded enroll` has it");
+                return refuse(text, ErrorCode::WrongInput);
+            }
         };
-        if !context.secrets().has(&asked) {
-            return Err(no_secret(&asked).into());
-        }
-        Ok(AddPlan { name, asked, primary_ip, rpc_port, fingerprint })
+        Ok(AddPlan { name, asked, primary_ip, rpc_port, known_by })
     }
 
     async fn exec(self, plan: AddPlan, context: &mut Context) -> Result<(), Failure> {
         let signed = sign(&plan, context).await;
-        if self.readd {
+        if by_machine::readds(&self, &context.config()) {
             if signed.is_err() && readd::resumed(&plan, context).await? {
                 return Ok(());
             }
             return readd::run(self, plan, signed?, context).await;
         }
         let signed = signed?;
-        let AddPlan { name, primary_ip, rpc_port, .. } = plan;
-        let (fingerprint, now) = (signed.fingerprint, context.now());
-        let (node_name, enrolling) = (name.clone(), context.enrol(name.clone()));
-        let (capable, witness) = (self.master_capable != Some(false), self.witness == Some(true));
-        context
-            .transact(move |config| {
-                is_new(config, &node_name, (primary_ip, rpc_port))?;
-                let cluster = config.cluster.as_ref().clone();
-                let candidate = capable && !witness && pool_has_room(config);
-                let node = Node {
-                    name: node_name,
-                    uuid: uuid::Uuid::new_v4().to_string(),
-                    id: cluster.next_node_id,
-                    role: if candidate { NodeRole::Candidate } else { NodeRole::Regular },
-                    primary_ip,
-                    rpc_port,
-                    peer_port: self.peer_port.unwrap_or(PEER_PORT),
-                    member: None,
-                    secondary_ip: self.secondary_ip.unwrap_or(primary_ip),
-                    fingerprint,
-                    renewing: None,
-                    rack: self.rack,
-                    master_capable: capable,
-                    witness,
-                    vm_capable: self.vm_capable != Some(false),
-                    powered: true,
-                    serial_no: 1,
-                    ctime: now,
-                    mtime: now,
-                    tags: Vec::new(),
-                };
-                let next_node_id = cluster.next_node_id + 1;
-                let serial_no = cluster.serial_no + 1;
-                let cluster = Cluster { next_node_id, serial_no, mtime: now, ..cluster };
-                Ok((vec![ConfigChange::Cluster(cluster), ConfigChange::Node(node)], ()))
-            })
-            .await?;
+        let AddPlan { name, primary_ip, rpc_port, known_by, .. } = plan;
+        let recruit = known_by.recruit();
+        let new = New {
+            name: name.clone(),
+            machine: recruit.as_ref().map(|recruit| recruit.serial.clone()),
+            address: (primary_ip, rpc_port),
+            fingerprint: signed.fingerprint,
+            now: context.now(),
+        };
+        let enrolling = context.enrol(name.clone());
+        context.transact(move |config| added(&self, new, config)).await?;
         let config = context.config();
         let node = config.node(name.as_str())?;
         let delivered = signed.deliver(node, config.callers()).await;
@@ -144,6 +156,11 @@ impl LogicalUnit for NodeAdd {
             return Err(Exception::exec(text).coded(Code::EnrolmentFailed).into());
         }
         drop(enrolling);
+        if let Some(recruit) = recruit {
+            by_machine::used(recruit, context).await?;
+        }
+        let config = context.config();
+        let node = config.node(name.as_str())?;
         let warning = unreachable_master(&config, node)?;
         let member = format!("{} is a member, as {:?}", node.name, node.role).to_lowercase();
         for text in [member].into_iter().chain(warning) {
@@ -157,6 +174,58 @@ impl LogicalUnit for NodeAdd {
             None => Ok(()),
         }
     }
+}
+
+/// What is learnt of a node before it is one.
+struct New {
+    name: NodeName,
+    machine: Option<Serial>,
+    address: (IpAddr, u16),
+    fingerprint: Fingerprint,
+    now: Timestamp,
+}
+
+/// The configuration with a new node.
+fn added(op: &NodeAdd, new: New, config: &Config) -> Decision<()> {
+    let New { name, machine, address, fingerprint, now } = new;
+    is_new(config, &name, machine.as_ref(), address)?;
+    if let Some(serial) = &machine {
+        // Somebody may have removed it meanwhile.
+        config.machine(serial.as_str())?;
+    }
+    // The token of a machine travelled in the clear: it opens no way to the keys of the cluster.
+    let capable = op.master_capable.unwrap_or(machine.is_none());
+    let witness = op.witness == Some(true);
+    let cluster = config.cluster.as_ref().clone();
+    let candidate = capable && !witness && pool_has_room(config);
+    let (primary_ip, rpc_port) = address;
+    let node = Node {
+        name,
+        uuid: uuid::Uuid::new_v4().to_string(),
+        id: cluster.next_node_id,
+        role: if candidate { NodeRole::Candidate } else { NodeRole::Regular },
+        primary_ip,
+        rpc_port,
+        peer_port: op.peer_port.unwrap_or(PEER_PORT),
+        member: None,
+        secondary_ip: op.secondary_ip.unwrap_or(primary_ip),
+        fingerprint,
+        renewing: None,
+        rack: op.rack,
+        machine,
+        master_capable: capable,
+        witness,
+        vm_capable: op.vm_capable != Some(false),
+        powered: true,
+        serial_no: 1,
+        ctime: now,
+        mtime: now,
+        tags: Vec::new(),
+    };
+    let next_node_id = cluster.next_node_id + 1;
+    let serial_no = cluster.serial_no + 1;
+    let cluster = Cluster { next_node_id, serial_no, mtime: now, ..cluster };
+    Ok((vec![ConfigChange::Cluster(cluster), ConfigChange::Node(node)], ()))
 }
 
 /// A warning where a new candidate does not reach the master.
@@ -176,24 +245,34 @@ fn unreachable_master(config: &Config, node: &Node) -> Result<Option<String>, Ex
 
 /// Asks the machine that waits for its key, and signs it.
 async fn sign(plan: &AddPlan, context: &mut Context) -> Result<Signed, Failure> {
-    let secret = context.secrets().take(&plan.asked);
-    let secret = secret.ok_or_else(|| no_secret(&plan.asked))?;
-    let agents = context.agents().await?.clone();
     let address = std::net::SocketAddr::new(plan.primary_ip, plan.rpc_port);
-    context.say(format!("asking {address} for its key")).await;
-    let signed = agents.enrol(&plan.name, address, plan.fingerprint, secret).await;
-    let signed = signed.map_err(|error| {
-        let text = format!("{address} did not enrol: {}", stdx::daemon::chain(&error));
-        Exception::exec(text).coded(Code::EnrolmentFailed)
-    })?;
+    let signed = match &plan.known_by {
+        KnownBy::Token(recruit) => by_machine::sign(&plan.name, address, recruit, context).await?,
+        KnownBy::Secret(fingerprint) => {
+            let secret = context.secrets().take(&plan.asked);
+            let secret = secret.ok_or_else(|| no_secret(&plan.asked))?;
+            let agents = context.agents().await?.clone();
+            context.say(format!("asking {address} for its key")).await;
+            let signed = agents.enrol(&plan.name, address, *fingerprint, secret).await;
+            signed.map_err(|error| {
+                let text = format!("{address} did not enrol: {}", stdx::daemon::chain(&error));
+                Exception::exec(text).coded(Code::EnrolmentFailed)
+            })?
+        }
+    };
     if let Some(own) = signed.other_name(&plan.name) {
         context.say(format!("the host name of that machine is {own}")).await;
     }
     Ok(signed)
 }
 
-/// Whether neither name nor address belong to a node.
-fn is_new(config: &Config, name: &NodeName, (ip, port): (IpAddr, u16)) -> Result<(), Exception> {
+/// Whether neither name nor address belong to a node, which is to run on `machine`.
+fn is_new(
+    config: &Config,
+    name: &NodeName,
+    machine: Option<&Serial>,
+    (ip, port): (IpAddr, u16),
+) -> Result<(), Exception> {
     if config.nodes.contains_key(name) {
         let text = format!(
             "Node {name} is already in the configuration; if it lost its disk, `noded enroll --again` there \
@@ -209,18 +288,22 @@ fn is_new(config: &Config, name: &NodeName, (ip, port): (IpAddr, u16)) -> Result
             format!("Node {name} would be mistaken for {}; give it another name", other.name);
         return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
     }
-    is_free(config, name, (ip, port))
+    is_free(config, name, machine, (ip, port))
 }
 
-/// Whether no other node than `name` has this address.
+/// Whether no other node than `name`, which runs on `machine`, has this address.
 pub(super) fn is_free(
     config: &Config,
     name: &NodeName,
+    machine: Option<&Serial>,
     (ip, port): (IpAddr, u16),
 ) -> Result<(), Exception> {
     let mut there = config.nodes.by.address.of((ip, port).into());
     let Some(other) = there.find(|node| node.name != *name) else {
-        let is_its_own = config.claimed(ip).is_some_and(|c| c.owner.to_string() == name.as_str());
+        let is_its_own = config.claimed(ip).is_some_and(|claim| match &claim.owner {
+            Owner::Machine(serial) => Some(serial) == machine,
+            other => other.to_string() == name.as_str(),
+        });
         return if is_its_own { Ok(()) } else { config.unclaimed("node", ip) };
     };
     let text = format!("{ip}:{port} is the address of {} already", other.name);
@@ -255,7 +338,9 @@ mod tests {
         let config = config(&[node("n2.example", NodeRole::Regular)]);
         let told = |name: &str, ip: [u8; 4]| {
             let address = (IpAddr::from(ip), 1811);
-            is_new(&config, &name.parse().unwrap(), address).err().map(|error| error.to_string())
+            is_new(&config, &name.parse().unwrap(), None, address)
+                .err()
+                .map(|error| error.to_string())
         };
         assert_eq!(told("n3.example", [10, 0, 0, 3]), None);
         assert_eq!(told("n22.example", [10, 0, 0, 3]), None);

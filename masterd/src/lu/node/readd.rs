@@ -14,6 +14,7 @@ use model::opcode::NodeAdd;
 use model::{Code, Exception};
 
 use super::add::{AddPlan, is_free};
+use super::by_machine;
 use super::{info, primary_instances, tell_callers};
 use crate::agents::Signed;
 use crate::config::{Config, ConfigChange};
@@ -25,7 +26,9 @@ use crate::lu::{Context, Failure, rack};
 /// There is none, or it cannot be added again.
 pub(super) fn member<'a>(asked: &NodeAdd, config: &'a Config) -> Result<&'a Arc<Node>, Exception> {
     let refuse = |text: String, code| Err(Exception::prereq(text, code));
-    let Ok(node) = config.node(&asked.node_name) else {
+    let known =
+        by_machine::node_of(asked, config).map_or_else(|| config.node(&asked.node_name), Ok);
+    let Ok(node) = known else {
         let text = format!("Node {} is not in the configuration", asked.node_name);
         return refuse(text, ErrorCode::UnknownEntity);
     };
@@ -58,7 +61,11 @@ pub(super) fn renewed(
     (primary_ip, rpc_port): (IpAddr, u16),
 ) -> Result<Node, Exception> {
     let old = member(asked, config)?;
-    is_free(config, &old.name, (primary_ip, rpc_port))?;
+    let machine = match &asked.machine {
+        Some(serial) => Some(config.machine(serial)?.serial.clone()),
+        None => old.machine.clone(),
+    };
+    is_free(config, &old.name, machine.as_ref(), (primary_ip, rpc_port))?;
     let was_its_own = old.secondary_ip != old.primary_ip;
     let secondary_ip = if was_its_own { old.secondary_ip } else { primary_ip };
     if asked.secondary_ip.is_some_and(|ip| ip != secondary_ip) {
@@ -81,6 +88,7 @@ pub(super) fn renewed(
         peer_port: asked.peer_port.unwrap_or(old.peer_port),
         secondary_ip,
         renewing: None,
+        machine,
         master_capable: asked.master_capable.unwrap_or(old.master_capable),
         witness: asked.witness.unwrap_or(old.witness),
         vm_capable,
@@ -124,6 +132,9 @@ pub(super) async fn run(
         return Err(Exception::exec(text).coded(Code::EnrolmentFailed).into());
     }
     is_back(&node, context).await?;
+    if let Some(recruit) = plan.recruit() {
+        by_machine::used(recruit, context).await?;
+    }
     if matches!(was, NodeRole::Offline | NodeRole::Drained) {
         context.say(info("Readding a node, the offline/drained flags were reset")).await;
     }

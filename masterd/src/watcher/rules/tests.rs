@@ -134,10 +134,17 @@ fn what_a_machine_does_too_long_is_ended_and_told() {
     let (deadline, reason) = (Some(1_800), None);
     let trouble = Trouble { serial, state: State::DeployWait, since, deadline, reason };
     let left = (serial_of_left(), State::Deploying, NOW);
-    look.machines = Machines { told: Vec::new(), ended: Vec::new(), left: vec![left.clone()] };
-    assert_eq!(watch.round(&look).jobs, [Task::Expire(left)], "nothing calls there");
+    let off = Task::SwitchOn("S3".parse().unwrap());
+    assert_eq!(Task::of(&off.opcode()).as_ref(), Some(&off));
+    look.machines = Machines {
+        left: vec![left.clone()],
+        off: vec!["S3".parse().unwrap()],
+        ..Machines::default()
+    };
+    let jobs = [Task::Expire(left), off];
+    assert_eq!(watch.round(&look).jobs, jobs, "nothing calls there");
     let (told, ended) = (vec![trouble], vec![stay.clone()]);
-    look.machines = Machines { told, ended, left: Vec::new() };
+    look.machines = Machines { told, ended, ..Machines::default() };
     let first = watch.round(&look);
     assert_eq!((first.jobs, first.raised), (vec![], vec![]), "it may have called meanwhile");
     look = later(&look, OVERDUE_GRACE);

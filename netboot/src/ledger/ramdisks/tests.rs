@@ -12,7 +12,7 @@ fn told(cycle: u64, booted: Option<i64>, token: Option<i64>) -> RamdiskTold {
         registered: None,
         cycle,
         booted: booted.map(at),
-        heard: Ramdisk { token_told: token.map(at), agent: None },
+        heard: Ramdisk { token_told: token.map(at), agent: None, enrolling: None },
     }
 }
 

@@ -111,7 +111,8 @@ impl Scene {
     /// Gives the agent a document of this version, in whose power cycle the machine S1 expects a ramdisk.
     pub(super) fn push(&self, version: u64, is_expected: bool) {
         let token = RamdiskToken::new(TOKEN.to_owned());
-        let ramdisk = ExpectedRamdisk { token, boots: true, heard: Ramdisk::default() };
+        let ramdisk =
+            ExpectedRamdisk { token, boots: true, enrols: None, heard: Ramdisk::default() };
         let machine = RackMachine {
             serial: "S1".parse().unwrap(),
             role: "worker".to_owned(),

@@ -29,6 +29,8 @@ fn in_state(state: State) -> Config {
         began: NOW,
         sealed: serde_json::from_value("1:AQID".into()).unwrap(),
         ramdisk: Ramdisk::default(),
+        switches_on: None,
+        enrolment: None,
     };
     config.apply([ConfigChange::Machine(machine), ConfigChange::PowerCycle(cycle)]);
     config
@@ -64,7 +66,7 @@ fn ramdisk(cycle: u64, status: Option<AgentStatus>) -> Observation {
         status_message: "the disk is gone".to_owned(),
         heard: NOW,
     };
-    let heard = Ramdisk { token_told: Some(NOW), agent: Some(agent) };
+    let heard = Ramdisk { token_told: Some(NOW), agent: Some(agent), enrolling: None };
     Observation::Ramdisk { rack: 0, serial: "s1".parse().unwrap(), registered: None, cycle, heard }
 }
 
