@@ -28,8 +28,6 @@ pub const RACK_BYTES_MAX: usize = 6 * 1024 * 1024;
 pub const MY_URL: &str = "gantry-my-url-7f3a";
 /// The same for the URL of its HTTPS side.
 pub const MY_URL_HTTPS: &str = "gantry-my-https-url-7f3a";
-/// The port of an agent's HTTPS side, as sabakan's clients know it.
-pub const HTTPS_PORT: u16 = 10_443;
 
 /// What a template makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use model::blob::BlobDigest;
 use model::boot_template::{
-    BootDocument, DocumentKind, Fetched, HTTPS_PORT, MY_URL, MY_URL_HTTPS, TemplateKind,
+    BootDocument, DocumentKind, Fetched, MY_URL, MY_URL_HTTPS, TemplateKind,
 };
 use model::machine::BootStage;
 use model::rack::RackMachine;
@@ -62,7 +62,7 @@ fn answer(
         rack.answers.refused.add();
         return text(StatusCode::NOT_FOUND, missing(&machine));
     };
-    let told = filled(&document.text, ends);
+    let told = filled(&document.text, ends, rack.keys_port);
     let (kind, id) = (document.kind, document.id.clone());
     // The rest of what cloud-init asks for tells nothing more.
     if method == Method::GET && matches!(kind, DocumentKind::Ignition | DocumentKind::UserData) {
@@ -80,9 +80,9 @@ fn answer(
 }
 
 /// A text with the URL by which the machine reached this agent.
-fn filled(text: &str, ends: Ends) -> String {
+fn filled(text: &str, ends: Ends, keys_port: u16) -> String {
     let mut https = ends.ours;
-    https.set_port(HTTPS_PORT);
+    https.set_port(keys_port);
     let filled = text.replace(MY_URL_HTTPS, &format!("https://{https}"));
     filled.replace(MY_URL, &format!("http://{}", ends.ours))
 }

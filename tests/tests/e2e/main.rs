@@ -6,7 +6,7 @@
 //! submissions across them, [`killed`] and [`canceled`] about jobs that are ended; [`locks`], [`filters`],
 //! [`operator`], [`roles`], [`enrol`], [`bmc`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`],
 //! [`master_ip`], [`networks`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
-//! Ganeti's clients, [`ramdisks`] by agents in ramdisks, [`front`] by REST, [`sabactl`] by sabakan's command line; [`bad_input`] about what should never happen.
+//! Ganeti's clients, [`ramdisks`] by agents in ramdisks, [`agent_keys`] by machines that ask for keys of disks, [`front`] by REST, [`sabactl`] by sabakan's command line; [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod ignition;
@@ -24,6 +24,7 @@ mod resent;
 mod restart;
 mod upgrade;
 
+mod agent_keys;
 mod bare_values;
 mod bmc;
 mod bytes;
