@@ -3,41 +3,51 @@
 use std::process::Command;
 
 use serde_json::Value;
-use tests::cluster::{Cluster, Host, IPAM, PATIENCE};
+use tests::cluster::{Cluster, Host, IPAM, MASTER, PATIENCE};
 use tests::run::{Ended, run, start, wait_for};
+use tests::wire::{RACK_ADDRESS, Wire};
 
 use crate::disk_keys::holding;
-use crate::enrol::{add, enroll};
 
 /// A key, and what of it is sought.
 const KEY: &str = "correct-horse-battery-staple\n";
 const SOUGHT: [&str; 2] = ["correct-horse", "Y29ycmVjdC1ob3JzZ"];
-/// The addresses of the first two machines: the pool is where tests may listen and ask from.
-const ONE: &str = "127.69.0.4";
-const TWO: &str = "127.69.0.5";
+/// The addresses of the first two machines.
+const ONE: &str = "10.69.0.4";
+const TWO: &str = "10.69.0.5";
 const DISK: &str = "/api/v1/crypts/SN1/pci-0000:00:1f.2-ata-3";
+/// The card of the second one.
+const CARD: &str = "52:54:00:00:00:02";
 
-/// A master, and on another node the agent of rack 0 with two machines.
+/// A master with the agent of rack 0 on one side of a wire, and the addresses of its machines on the
+/// other.
 struct Scene {
     cluster: Cluster,
     agent: Host,
 }
 
 impl Scene {
-    fn new() -> Self {
-        let cluster = Cluster::begin_with_agent();
-        let agent = cluster.host("n2");
-        let token = enroll(&cluster, &agent);
-        let _added = add(&cluster, &agent, &token).ok();
-        cluster.wait_for_facts(&agent.name);
-        let ipam = cluster.write("ipam.json", &IPAM.replace("10.69.0.0/16", "127.69.0.0/16"));
-        let _set = cluster.gnt(&format!("ipam set -f {}", ipam.display())).ok();
-        let _given = cluster.gnt(&format!("node modify --rack 0 {}", agent.name)).ok();
-        for serial in ["SN1", "SN2"] {
-            let _added =
-                cluster.gnt(&format!("machine add --serial {serial} --rack 0 --role w")).ok();
+    fn new(wire: &Wire) -> Self {
+        let cluster = Cluster::init_on(wire);
+        cluster.start_master();
+        cluster.start_agent(&cluster.master);
+        cluster.wait_for_facts(MASTER);
+        let ipam = cluster.write("ipam.json", IPAM);
+        for line in [
+            format!("ipam set -f {}", ipam.display()),
+            format!("node modify --rack 0 {MASTER}"),
+            "machine add --serial SN1 --rack 0 --role w".to_owned(),
+            format!("machine add --serial SN2 --rack 0 --role w --mac {CARD}"),
+            "machine add --serial SN9 --rack 1 --role w".to_owned(),
+        ] {
+            let _done = cluster.gnt(&line).ok();
         }
-        let _other = cluster.gnt("machine add --serial SN9 --rack 1 --role w").ok();
+        for address in ["10.69.0.9", ONE, TWO] {
+            let mut ip = Command::new("ip");
+            ip.args(["addr", "add", &format!("{address}/26"), "dev", "eth0"]);
+            let _added = run(Wire::within(&wire.client, &ip)).ok();
+        }
+        let agent = cluster.master.clone();
         Self { cluster, agent }
     }
 
@@ -45,10 +55,9 @@ impl Scene {
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--show-error", "--max-time", "60", "--interface", from]);
         curl.arg("--cacert").arg(self.agent.layout().ca_certificate()).args(options);
-        run({
-            curl.arg(format!("https://{}:10443{path}", self.agent.address));
-            curl
-        })
+        curl.args(["--connect-to", &format!("::{RACK_ADDRESS}:")]);
+        curl.arg(format!("https://{}:10443{path}", self.agent.name));
+        run(curl)
     }
 
     /// The status and the body of an answer.
@@ -71,8 +80,28 @@ impl Scene {
 
 #[test]
 fn machines_keep_and_fetch_their_keys_by_the_agent_of_their_rack() {
-    let scene = Scene::new();
-    scene.wait_for(ONE, DISK, 404);
+    if let Some(why) = Wire::missing() {
+        return tests::skip("machines_keep_and_fetch_their_keys_by_the_agent_of_their_rack", why);
+    }
+    let wire = Wire::new();
+    let scene = Scene::new(&wire);
+    wire.in_client(|| keys_are_kept(&scene));
+    wire.become_machine(CARD);
+    let leased = wire.lease(&scene.cluster.dir()).address.to_string();
+    wire.in_client(|| a_lease_is_proof(&scene, &leased));
+}
+
+/// By an address that one of its cards leases, a machine has its own keys and no others.
+fn a_lease_is_proof(scene: &Scene, leased: &str) {
+    assert_eq!(scene.put(leased, KEY, "/api/v1/crypts/SN2/sda").0, 201);
+    assert_eq!(scene.ask(leased, &[], "/api/v1/crypts/SN2/sda"), (200, KEY.to_owned()));
+    assert_eq!(scene.ask(leased, &[], "/api/v1/crypts/SN1/sdb").0, 404);
+    let mut found = Vec::new();
+    holding(&scene.cluster.dir(), &SOUGHT, &mut found);
+    assert_eq!(found, [""; 0]);
+}
+
+fn keys_are_kept(scene: &Scene) {
     wait_for("the document of the rack", PATIENCE, || {
         (scene.put(ONE, KEY, DISK).0 == 201).then_some(())
     });
@@ -102,17 +131,13 @@ fn machines_keep_and_fetch_their_keys_by_the_agent_of_their_rack() {
         assert_eq!(status, wanted, "{path}: {told}");
     }
     assert_eq!(scene.ask(TWO, &[], DISK).0, 404);
-    assert_eq!(scene.ask("127.69.0.9", &[], DISK).0, 404);
+    assert_eq!(scene.ask("10.69.0.9", &[], DISK).0, 404);
     assert_eq!(scene.ask(ONE, &[], "/api/v1/crypts/SN1/sdz").0, 404);
     assert_eq!(scene.ask(ONE, &["-X", "DELETE"], DISK).0, 405);
     assert_eq!(scene.ask(ONE, &[], "/api/v1/machines").0, 404);
     assert_eq!(scene.ask(ONE, &[], "/health").0, 200);
 
-    told_in_the_audit_log(&scene);
-    let mut found = Vec::new();
-    holding(&scene.cluster.dir(), &SOUGHT, &mut found);
-    assert_eq!(found, [""; 0]);
-    retired_only_without_keys(&scene);
+    told_in_the_audit_log(scene);
 }
 
 /// Who asked, from where, and by which agent.
@@ -127,6 +152,7 @@ fn told_in_the_audit_log(scene: &Scene) {
     assert_eq!(entry["action"], "OP_MACHINE_DISK_KEY_ADD", "{entry}");
 }
 
+/// The rule of today's sabakan.
 fn retired_only_without_keys(scene: &Scene) {
     let _retiring = scene.cluster.gnt("machine set-state SN1 retiring").ok();
     assert_eq!(scene.put(ONE, KEY, "/api/v1/crypts/SN1/sdz").0, 409);
@@ -138,7 +164,16 @@ fn retired_only_without_keys(scene: &Scene) {
 
 #[test]
 fn without_a_master_machines_are_told_to_come_back() {
-    let scene = Scene::new();
+    if let Some(why) = Wire::missing() {
+        return tests::skip("without_a_master_machines_are_told_to_come_back", why);
+    }
+    let wire = Wire::new();
+    let scene = Scene::new(&wire);
+    wire.in_client(|| the_master_goes(&scene));
+    wire.in_client(|| retired_only_without_keys(&scene));
+}
+
+fn the_master_goes(scene: &Scene) {
     wait_for("the document of the rack", PATIENCE, || {
         (scene.put(ONE, KEY, DISK).0 == 201).then_some(())
     });
@@ -154,7 +189,7 @@ fn without_a_master_machines_are_told_to_come_back() {
     // What an agent had in hand goes with it, and nothing of a key is left on its disk.
     scene.cluster.stop_master();
     scene.cluster.kill_agent(&scene.agent);
-    let metrics = format!("{}:1816", scene.agent.address);
+    let metrics = format!("{RACK_ADDRESS}:1816");
     let mut noded = scene.cluster.noded(&scene.agent);
     noded.args(["--metrics", &metrics]);
     scene.cluster.start(&scene.agent.name, noded);
@@ -162,7 +197,7 @@ fn without_a_master_machines_are_told_to_come_back() {
     let mut curl = Command::new("curl");
     curl.args(["--silent", "--max-time", "60", "--interface", ONE, "--insecure", "--retry", "9"]);
     curl.args(["--retry-connrefused", "-X", "PUT", "--data-binary", KEY]);
-    curl.arg(format!("https://{}:10443{path}", scene.agent.address));
+    curl.arg(format!("https://{RACK_ADDRESS}:10443{path}"));
     let _asking = start(curl);
     wait_for("a key in the hand of the agent", PATIENCE, || {
         let mut curl = Command::new("curl");

@@ -12,11 +12,11 @@ use tests::cluster::{Cluster, Host, IPAM, MASTER, PATIENCE};
 use tests::run::{Ended, wait_for};
 
 /// `noded enroll` on a machine, as a daemon; gives the token that it shows.
-pub(crate) fn enroll(cluster: &Cluster, host: &Host) -> String {
+fn enroll(cluster: &Cluster, host: &Host) -> String {
     cluster.token(host, &[])
 }
 
-pub(crate) fn add(cluster: &Cluster, host: &Host, token: &str) -> Ended {
+fn add(cluster: &Cluster, host: &Host, token: &str) -> Ended {
     cluster.gnt(&format!("node add {} --secret {token}", host.name))
 }
 
