@@ -71,6 +71,9 @@ pub struct Node {
     pub renewing: Option<Fingerprint>,
     /// Rack that its agent serves.
     pub rack: Option<u32>,
+    /// UUID of its node group; none means the one that the cluster began with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Whether it may become the master.
     pub master_capable: bool,
     /// Whether it is there to vote: it holds a copy of the store, is no candidate and never the

@@ -14,7 +14,7 @@ use model::{Code, Exception, NodeName};
 use super::{goes_on_if_silent, pool_has_room, readd, tell_callers};
 use crate::agents::Signed;
 use crate::config::{Config, ConfigChange};
-use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
+use crate::lu::{Context, Failure, LogicalUnit, Wanted, group, rack};
 
 pub(crate) struct AddPlan {
     /// The name that it has as a node.
@@ -68,7 +68,10 @@ impl LogicalUnit for NodeAdd {
                 drop(readd::renewed(self, &config, (primary_ip, rpc_port))?);
                 goes_on_if_silent(context, config.node(name.as_str())?, "be readded").await?;
             }
-            false => is_new(&config, &name, (primary_ip, rpc_port))?,
+            false => {
+                is_new(&config, &name, (primary_ip, rpc_port))?;
+                config.group_for(self.group.as_deref())?;
+            }
         }
         if let Some(rack) = self.rack
             && let Some(ipam) = &config.ipam
@@ -103,6 +106,7 @@ impl LogicalUnit for NodeAdd {
         context
             .transact(move |config| {
                 is_new(config, &node_name, (primary_ip, rpc_port))?;
+                let group = group::reference(config.group_for(self.group.as_deref())?);
                 let cluster = config.cluster.as_ref().clone();
                 let candidate = capable && !witness && pool_has_room(config);
                 let node = Node {
@@ -118,6 +122,7 @@ impl LogicalUnit for NodeAdd {
                     fingerprint,
                     renewing: None,
                     rack: self.rack,
+                    group,
                     master_capable: capable,
                     witness,
                     vm_capable: self.vm_capable != Some(false),
