@@ -71,9 +71,11 @@ impl Scene {
         self.ask(from, &["-X", "PUT", "--data-binary", key], path)
     }
 
-    fn wait_for(&self, from: &str, path: &str, status: u16) {
-        wait_for(&format!("{status} for {path}"), PATIENCE, || {
-            (self.ask(from, &[], path).0 == status).then_some(())
+    /// Waits until the key is given, by an agent that may just be starting.
+    fn wait_for_key(&self) {
+        wait_for("the key", PATIENCE, || {
+            let ended = self.curl(ONE, &[], DISK);
+            (ended.status.success() && ended.stdout == KEY).then_some(())
         });
     }
 }
@@ -184,7 +186,7 @@ fn the_master_goes(scene: &Scene) {
         assert!(told.contains("master is away") && !told.contains("correct-horse"), "{told}");
     }
     scene.cluster.start_master();
-    scene.wait_for(ONE, DISK, 200);
+    scene.wait_for_key();
 
     // What an agent had in hand goes with it, and nothing of a key is left on its disk.
     scene.cluster.stop_master();
@@ -210,6 +212,6 @@ fn the_master_goes(scene: &Scene) {
     assert_eq!(found, [""; 0]);
     scene.cluster.start_master();
     scene.cluster.start_agent(&scene.agent);
-    scene.wait_for(ONE, DISK, 200);
+    scene.wait_for_key();
     assert_eq!(scene.put(ONE, KEY, path).0, 201);
 }
