@@ -136,6 +136,7 @@ mod tests {
         KeyRequest { id: Uuid::from_u128(id), serial, disk, from, key: None }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "its end is awaited by hand")]
     fn asked(
         desk: &Arc<KeyDesk>,
         id: u128,

@@ -204,12 +204,7 @@ async fn prepare(scene: &Scene, silent: u16) {
             ctime: crate::testing::NOW,
         }));
         changes.push(ConfigChange::Token(crate::testing::token("old", 1)));
-        for (name, number) in [("unused", 1), ("other", 2)] {
-            let mut group = config.group("default").unwrap().as_ref().clone();
-            group.name = name.to_owned();
-            group.uuid = uuid::Builder::from_random_bytes([number; 16]).into_uuid().to_string();
-            changes.push(ConfigChange::Group(group));
-        }
+        changes.extend([("unused", 1), ("other", 2)].map(|named| group(config, named)));
         if !config.machines.contains_key("S1") {
             let spec = crate::testing::spec("S1", 0, "worker");
             let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;
@@ -221,6 +216,14 @@ async fn prepare(scene: &Scene, silent: u16) {
     let lock = LockName::member(Level::Node, "n2.example");
     scene.parts.locks.add(&lock);
     scene.parts.writer.transact(None, decide).await.unwrap();
+}
+
+/// A node group without nodes.
+fn group(config: &Config, (name, number): (&str, u8)) -> ConfigChange {
+    let mut group = config.group("default").unwrap().as_ref().clone();
+    group.name = name.to_owned();
+    group.uuid = uuid::Builder::from_random_bytes([number; 16]).into_uuid().to_string();
+    ConfigChange::Group(group)
 }
 
 /// The key of a disk of S1, sealed.

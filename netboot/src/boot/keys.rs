@@ -53,7 +53,7 @@ async fn fetch(
 ) -> Response {
     match asked(&rack, ends, &serial, &disk) {
         Ok(request) => answered(desk.ask(request).await),
-        Err(refusal) => refusal,
+        Err(refusal) => *refusal,
     }
 }
 
@@ -66,7 +66,7 @@ async fn keep(
 ) -> Response {
     let mut asked = match asked(&rack, ends, &serial, &disk) {
         Ok(asked) => asked,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     match tokio::time::timeout(BODY_TIME, key(request.into_body())).await {
         Ok(Ok(key)) => asked.key = Some(CarriedKey(key)),
@@ -117,14 +117,18 @@ impl AsRef<[u8]> for Sent {
 }
 
 /// What a machine asks for, if it is one of the rack and asks for itself.
-fn asked(rack: &Rack, ends: Ends, serial: &str, disk: &str) -> Result<KeyRequest, Response> {
+fn asked(rack: &Rack, ends: Ends, serial: &str, disk: &str) -> Result<KeyRequest, Box<Response>> {
     rack.answers.key.add();
-    let wrong =
-        |error: &dyn std::fmt::Display| refused(StatusCode::BAD_REQUEST, &error.to_string());
-    let disk = disk.parse().map_err(|error: model::name::NameError| wrong(&error))?;
+    let wrong = |error: model::name::NameError| {
+        Box::new(refused(StatusCode::BAD_REQUEST, &error.to_string()))
+    };
+    let disk = disk.parse().map_err(wrong)?;
     let nobody = || {
         tracing::info!(from = %ends.theirs, serial = %stdx::text::line(serial), "nobody has keys of this machine from there");
-        refused(StatusCode::NOT_FOUND, "no machine of this serial number has this address here")
+        Box::new(refused(
+            StatusCode::NOT_FOUND,
+            "no machine of this serial number has this address here",
+        ))
     };
     let serial: Serial = serial.parse().map_err(|_none| nobody())?;
     let from = itself(rack, ends, &serial).ok_or_else(nobody)?;

@@ -106,7 +106,6 @@ impl LogicalUnit for NodeAdd {
         context
             .transact(move |config| {
                 is_new(config, &node_name, (primary_ip, rpc_port))?;
-                let group = group::reference(config.group_for(self.group.as_deref())?);
                 let cluster = config.cluster.as_ref().clone();
                 let candidate = capable && !witness && pool_has_room(config);
                 let node = Node {
@@ -122,7 +121,7 @@ impl LogicalUnit for NodeAdd {
                     fingerprint,
                     renewing: None,
                     rack: self.rack,
-                    group,
+                    group: group::reference(config.group_for(self.group.as_deref())?),
                     master_capable: capable,
                     witness,
                     vm_capable: self.vm_capable != Some(false),
@@ -132,8 +131,7 @@ impl LogicalUnit for NodeAdd {
                     mtime: now,
                     tags: Vec::new(),
                 };
-                let next_node_id = cluster.next_node_id + 1;
-                let serial_no = cluster.serial_no + 1;
+                let (next_node_id, serial_no) = (cluster.next_node_id + 1, cluster.serial_no + 1);
                 let cluster = Cluster { next_node_id, serial_no, mtime: now, ..cluster };
                 Ok((vec![ConfigChange::Cluster(cluster), ConfigChange::Node(node)], ()))
             })
