@@ -5,7 +5,6 @@ const OBJECTS: [(&str, &str); 4] =
     [("instance", INSTANCES), ("backup", INSTANCES), ("os", INSTANCES), ("storage", INSTANCES)];
 
 const INSTANCES: &str = "there are no instances yet";
-const GROUPS: &str = "there is one node group, which cannot be changed yet";
 const STORAGE: &str = "nodes have no storage for instances yet";
 const CONSOLE: &str = "use ssh, or what you manage hosts with; gnt runs nothing on nodes";
 const POWER: &str = "nodes are not switched by gnt yet";
@@ -14,7 +13,7 @@ const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 29] = [
+const VERBS: [(&str, &str, &str); 24] = [
     ("cluster", "command", CONSOLE),
     ("cluster", "copyfile", CONSOLE),
     ("cluster", "destroy", "remove the packages and the data directory of each node instead"),
@@ -33,12 +32,7 @@ const VERBS: [(&str, &str, &str); 29] = [
     ("node", "repair-storage", STORAGE),
     ("node", "volumes", STORAGE),
     ("node", "restricted-command", CONSOLE),
-    ("group", "add", GROUPS),
-    ("group", "assign-nodes", GROUPS),
     ("group", "evacuate", INSTANCES),
-    ("group", "modify", GROUPS),
-    ("group", "remove", GROUPS),
-    ("group", "rename", GROUPS),
     ("debug", "iallocator", "instances are placed by the master itself, when there are some"),
     ("debug", "allocator", "instances are placed by the master itself, when there are some"),
     ("debug", "wconfd", "the configuration has no daemon of its own: masterd keeps it"),

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use luxi::method::{QueryGroups, What};
+use model::group::AllocPolicy;
+use model::opcode::{GroupAdd, GroupAssignNodes, GroupRemove, GroupRename, GroupSetParams};
+use model::{OpCode, Word};
 use serde_json::Value;
 
 use crate::details::{self, Entry};
@@ -11,6 +14,7 @@ use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
 use crate::output::{say, say_json, say_lines};
 use crate::session::Session;
+use crate::submit::JobArguments;
 use crate::tags::{self, Tagged, TagsArguments};
 use crate::{params, python};
 
@@ -30,6 +34,55 @@ const DETAILS: [&str; 7] = [
 /// What can be done with node groups.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Group {
+    /// Add a node group.
+    Add {
+        /// Its name.
+        name: Word,
+        /// Whether new instances are put there [default: preferred]
+        #[arg(long, value_name = "POLICY")]
+        alloc_policy: Option<Policy>,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Change a node group.
+    Modify {
+        /// Its name or UUID.
+        group: String,
+        /// Whether new instances are put there.
+        #[arg(long, value_name = "POLICY", required = true)]
+        alloc_policy: Option<Policy>,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Remove a node group that has no nodes. The last one stays.
+    Remove {
+        /// Its name or UUID.
+        group: String,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Give a node group another name.
+    Rename {
+        /// Its name or UUID.
+        group: String,
+        /// The name that it gets.
+        new_name: Word,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Put nodes into a group.
+    AssignNodes {
+        /// The group that gets them.
+        group: String,
+        /// The nodes.
+        #[arg(required = true)]
+        nodes: Vec<String>,
+        /// Taken for Ganeti's scripts: there are no instances that could be split.
+        #[arg(short = 'f', long)]
+        force: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
     /// List node groups.
     List {
         /// Only these.
@@ -67,9 +120,59 @@ pub(crate) enum Group {
     RemoveTags(TagsArguments),
 }
 
+/// Whether new instances are put on the nodes of a group.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Policy {
+    /// Yes.
+    Preferred,
+    /// Only where no other group has room.
+    LastResort,
+    /// No.
+    Unallocable,
+}
+
+impl From<Policy> for AllocPolicy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Preferred => Self::Preferred,
+            Policy::LastResort => Self::LastResort,
+            Policy::Unallocable => Self::Unallocable,
+        }
+    }
+}
+
 /// Carries out one verb.
 pub(crate) fn run(verb: Group, session: &Session) -> Result<(), CliError> {
     match verb {
+        Group::Add { name: group_name, alloc_policy, job } => {
+            let alloc_policy = alloc_policy.map(Into::into);
+            let add = GroupAdd {
+                group_name,
+                alloc_policy,
+                ndparams: None,
+                diskparams: None,
+                hv_state: None,
+                disk_state: None,
+                ipolicy: None,
+            };
+            job.run(OpCode::GroupAdd(add), session).map(drop)
+        }
+        Group::Modify { group: group_name, alloc_policy, job } => {
+            let alloc_policy = alloc_policy.map(Into::into);
+            let set = GroupSetParams { group_name, alloc_policy, ..GroupSetParams::default() };
+            job.run(OpCode::GroupSetParams(set), session).map(drop)
+        }
+        Group::Remove { group: group_name, job } => {
+            job.run(OpCode::GroupRemove(GroupRemove { group_name }), session).map(drop)
+        }
+        Group::Rename { group: group_name, new_name, job } => {
+            job.run(OpCode::GroupRename(GroupRename { group_name, new_name }), session).map(drop)
+        }
+        Group::AssignNodes { group: group_name, nodes, force, job } => {
+            let assign = GroupAssignNodes { group_name, nodes, node_uuids: None, force };
+            job.run(OpCode::GroupAssignNodes(assign), session).map(drop)
+        }
         Group::List { names, list } => {
             let chosen = list.chosen(&names, Named::By("name"))?;
             list.print(What::Group, list.fields(&USUAL), &chosen, session)

@@ -7,6 +7,7 @@
 pub(crate) mod allow_list;
 pub(crate) mod desired_state;
 mod images;
+mod keys;
 mod master_files;
 pub mod observe;
 mod rack_document;
@@ -162,6 +163,8 @@ struct Conversation {
     push: rack_document::State,
     /// Racks of which events were refused, and that was told.
     refused: BTreeSet<u32>,
+    /// Answers to machines that ask for keys; they end with the exchanges.
+    answering: JoinSet<()>,
 }
 
 /// All that is kept of one agent until `stop`.
@@ -214,8 +217,10 @@ impl Reconciler for AgentExchange {
             },
         };
         match sync.agents.call(node, exchange, None).await {
-            Ok(exchanged) => {
+            Ok(mut exchanged) => {
                 sync.is_reached(node, (wanted, due), talk, &exchanged).await;
+                let asked = std::mem::take(&mut exchanged.key_requests);
+                sync.answer_keys(node, &mut talk.answering, asked);
                 sync.take(node, talk, exchanged).await;
                 Some(Duration::ZERO)
             }

@@ -257,6 +257,7 @@ fn first_node(wanted: &Init, fingerprint: Fingerprint, now: Timestamp) -> Node {
         fingerprint,
         renewing: None,
         rack: wanted.rack,
+        group: None,
         master_capable: true,
         witness: false,
         machine: None,

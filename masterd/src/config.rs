@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use model::cluster::{Cluster, Role};
 use model::error::{ErrorCode, Exception};
-use model::group::Group;
+use model::group::{DEFAULT_GROUP, Group};
 use model::ipam::IpamConfig;
 use model::machine::Machine;
 use model::node::Node;
@@ -30,8 +30,10 @@ impl Config {
     #[must_use]
     pub fn new(cluster: Cluster, role: Role) -> Self {
         let group = Group::initial(&cluster.uuid, cluster.ctime);
-        let (cluster, role, group) = (Arc::new(cluster), Arc::new(role), Arc::new(group));
-        Self::without_objects((cluster, role, group, None, None, None, None, None))
+        let (cluster, role) = (Arc::new(cluster), Arc::new(role));
+        let mut config = Self::without_objects((cluster, role, None, None, None, None, None));
+        ConfigChange::Group(group).enter(&mut config);
+        config
     }
 
     /// A node by its name, or by its first label where only one node has it.
@@ -84,16 +86,50 @@ impl Config {
         }
     }
 
-    /// The node group by its name or UUID.
+    /// A node group by its name or UUID.
     ///
     /// # Errors
     /// No such group.
     pub fn group(&self, name: &str) -> Result<&Arc<Group>, Exception> {
-        let is_meant = self.group.name == name || self.group.uuid == name;
-        is_meant.then_some(&self.group).ok_or_else(|| {
-            let text = format!("Node group '{name}' not found");
-            Exception::prereq(text, ErrorCode::UnknownEntity)
-        })
+        self.groups.values().find(|group| group.name == name || group.uuid == name).ok_or_else(
+            || {
+                let text = format!("Node group '{name}' not found");
+                Exception::prereq(text, ErrorCode::UnknownEntity)
+            },
+        )
+    }
+
+    /// The group that a new node is put into, of this name if one is told.
+    ///
+    /// # Errors
+    /// There is no such group; or no name is told, and there are several.
+    pub fn group_for(&self, name: Option<&str>) -> Result<&Arc<Group>, Exception> {
+        let mut all = self.groups.values();
+        match (name, all.next(), all.next()) {
+            (Some(name), ..) => self.group(name),
+            (None, Some(only), None) => Ok(only),
+            (None, ..) => Err(Exception::prereq(
+                "More than one node group exists. Target group must be specified explicitly.",
+                ErrorCode::WrongInput,
+            )),
+        }
+    }
+
+    /// The group of a node.
+    #[must_use]
+    pub fn group_of(&self, node: &Node) -> &Group {
+        let key = node.group.as_deref().unwrap_or(DEFAULT_GROUP);
+        // No group with nodes is removed.
+        self.groups.get(key).expect("a node's group is there")
+    }
+
+    /// The nodes of a group, by name.
+    pub fn nodes_of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a Arc<Node>> {
+        let is_in = |node: &&Arc<Node>| match &node.group {
+            Some(uuid) => *uuid == group.uuid,
+            None => group.is_first(),
+        };
+        self.nodes.values().filter(is_in)
     }
 
     /// A machine by its serial.

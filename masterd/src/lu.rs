@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod context;
 pub mod dhcp;
 pub mod disk_key;
+pub mod group;
 pub mod image;
 pub mod ipam;
 pub mod kernel;

@@ -34,6 +34,8 @@ pub fn files(config: &Config) -> BTreeMap<&'static str, String> {
         |node: &Node| node.role == NodeRole::Candidate || config.role.master == node.name;
     let offline = |node: &Node| node.role == NodeRole::Offline;
     let cluster = &config.cluster;
+    let groups = config.groups.values().map(|group| format!("{} {}", group.uuid, group.name));
+    let groups: Vec<String> = groups.collect();
     let of_node = || config.nodes.get(&config.role.master).map(|node| node.primary_ip);
     let master = cluster.master_ip.or_else(of_node);
     BTreeMap::from([
@@ -55,7 +57,7 @@ pub fn files(config: &Config) -> BTreeMap<&'static str, String> {
                 format!("{}={}", node.uuid, if node.vm_capable { "True" } else { "False" })
             }),
         ),
-        ("nodegroups", format!("{} {}", config.group.uuid, config.group.name)),
+        ("nodegroups", groups.join("\n")),
         ("offline_nodes", nodes(&offline, &name)),
         ("online_nodes", nodes(&|node| !offline(node), &name)),
         (

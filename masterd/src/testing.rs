@@ -102,6 +102,7 @@ pub(crate) fn node(name: &str, role: NodeRole) -> Node {
         fingerprint: Fingerprint::from_bytes([number; 32]),
         renewing: None,
         rack: None,
+        group: None,
         master_capable: true,
         witness: false,
         machine: None,

@@ -30,8 +30,6 @@ pub const MY_URL: &str = "gantry-my-url-7f3a";
 pub const MY_URL_HTTPS: &str = "gantry-my-https-url-7f3a";
 /// What stands for the token by which a machine becomes a node, likewise.
 pub const ENROL_TOKEN: &str = "gantry-enrol-token-7f3a";
-/// The port of an agent's HTTPS side, as sabakan's clients know it.
-pub const HTTPS_PORT: u16 = 10_443;
 
 /// What a template makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -27,8 +27,8 @@ pub const NODES: &str = "config/nodes";
 pub const FILTERS: &str = "config/filters";
 /// Directory of tokens of the front door, by name.
 pub const TOKENS: &str = "config/tokens";
-/// The node group, once it was changed.
-pub const GROUP: &str = "config/groups/default";
+/// Node groups by their UUIDs, once there was a change; the first one is `default` there.
+pub const GROUPS: &str = "config/groups";
 /// Settings of DHCP, once they were changed.
 pub const DHCP: &str = "config/dhcp";
 /// Rules of addresses.

@@ -1,8 +1,8 @@
-//! Core: node groups. There is one, which holds every node.
+//! Core: node groups. Each node is in one.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use uuid::Builder;
+use uuid::{Builder, Uuid};
 
 use crate::time::Timestamp;
 
@@ -22,7 +22,7 @@ pub enum AllocPolicy {
     Unallocable,
 }
 
-/// The document `config/groups/default`. A cluster whose group was never changed has none.
+/// A document below `config/groups`. A cluster whose groups were never changed has none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     /// Its name.
@@ -58,7 +58,22 @@ impl Group {
             tags: Vec::new(),
         }
     }
+
+    /// Whether it is the one that its cluster began with, whatever it is called by now.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.uuid.parse::<Uuid>().is_ok_and(|uuid| uuid.get_version_num() == FIRST_VERSION)
+    }
+
+    /// The name of its document.
+    #[must_use]
+    pub fn key(&self) -> String {
+        if self.is_first() { DEFAULT_GROUP.to_owned() } else { self.uuid.clone() }
+    }
 }
+
+/// Version of the UUID of a cluster's first group; others are random, of version 4.
+const FIRST_VERSION: usize = 8;
 
 /// The UUID (RFC 9562, version 8) of the default group of a cluster.
 fn derived(cluster_uuid: &str) -> String {
@@ -77,7 +92,10 @@ mod tests {
         let cluster = "0d7bb7f5-0a3e-4a3c-9d63-5a0b2cf7e6a1";
         let group = Group::initial(cluster, Timestamp::from_micros(0));
         let uuid: uuid::Uuid = group.uuid.parse().unwrap();
-        assert_eq!(uuid.get_version_num(), 8);
+        assert_eq!(uuid.get_version_num(), FIRST_VERSION);
+        assert_eq!(group.key(), "default");
+        let other = Group { uuid: Uuid::new_v4().to_string(), ..group.clone() };
+        assert_eq!(other.key(), other.uuid);
         assert_eq!(group.uuid, Group::initial(cluster, Timestamp::from_micros(5)).uuid);
         assert_ne!(group.uuid, cluster);
     }

@@ -13,6 +13,8 @@ pub const RAPI_PORT: u16 = 5080;
 pub const BOOT_PORT: u16 = 10_080;
 /// Further port of the boot and REST side, the one that the specification's examples use.
 pub const BOOT_PORT_ALIAS: u16 = 8_888;
+/// Port at which agents take requests for keys of disks, as sabakan's clients know it.
+pub const KEYS_PORT: u16 = 10_443;
 /// Port of DHCP servers, RFC 2131 section 4.1.
 pub const DHCP_SERVER_PORT: u16 = 67;
 

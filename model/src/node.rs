@@ -75,6 +75,9 @@ pub struct Node {
     /// The machine of the inventory that it runs on, where a job made a node of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Serial>,
+    /// UUID of its node group; none means the one that the cluster began with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Whether it may become the master.
     pub master_capable: bool,
     /// Whether it is there to vote: it holds a copy of the store, is no candidate and never the

@@ -9,6 +9,7 @@ pub mod asset;
 pub mod boot_template;
 pub mod cluster;
 pub mod common;
+pub mod group;
 pub mod image;
 pub mod input;
 pub mod machine;
@@ -31,6 +32,7 @@ pub use cluster::{
     ClusterRenewCrypto, ClusterSetParams,
 };
 pub use common::{Common, Dependency, ReasonEntry};
+pub use group::{GroupAdd, GroupAssignNodes, GroupRemove, GroupRename, GroupSetParams};
 pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{
@@ -62,6 +64,7 @@ use crate::disk_key::DiskName;
 use crate::image::Image;
 use crate::kernel::KernelParameters;
 use crate::machine::Machine;
+use crate::name::Word;
 use crate::network::{Claim, NetworkTemplate};
 use crate::role::Role;
 
@@ -194,6 +197,16 @@ opcodes! {
     "OP_CLUSTER_VERIFY_DISKS" ClusterVerifyDisks -> SubmittedJobs, Master, Operator, [];
     /// Look whether the disks of a group's instances are as they should be.
     "OP_GROUP_VERIFY_DISKS" GroupVerifyDisks -> DisksFound, Master, Operator, [group_name];
+    /// Add a node group.
+    "OP_GROUP_ADD" GroupAdd -> Option<SubmittedJobs>, Master, Operator, [group_name];
+    /// Remove a node group that has no nodes.
+    "OP_GROUP_REMOVE" GroupRemove -> (), Master, Operator, [group_name];
+    /// Give a node group another name.
+    "OP_GROUP_RENAME" GroupRename -> Word, Master, Operator, [group_name];
+    /// Change whether new instances are put on the nodes of a group.
+    "OP_GROUP_SET_PARAMS" GroupSetParams -> Vec<(String, serde_json::Value)>, Master, Operator, [group_name];
+    /// Put nodes into a group.
+    "OP_GROUP_ASSIGN_NODES" GroupAssignNodes -> (), Master, Operator, [group_name];
     /// Add a node: sign its certificate and make it a member.
     "OP_NODE_ADD" NodeAdd -> (), Agents, Administrator, [node_name];
     /// Remove a node from the cluster.

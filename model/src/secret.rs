@@ -2,13 +2,21 @@
 
 use std::fmt;
 
-/// A value that never prints, logs, or serialises (DESIGN invariant 10).
+use zeroize::Zeroize;
+
+/// A value that never prints, logs, or serialises (DESIGN invariant 10), and whose memory is wiped.
 ///
 /// There is no `Serialize`: what must cross a wire says so with [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret<T>(T);
+pub struct Secret<T: Zeroize>(T);
 
-impl<T> Secret<T> {
+impl<T: Zeroize> Drop for Secret<T> {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl<T: Zeroize> Secret<T> {
     /// Hides `value`.
     pub const fn new(value: T) -> Self {
         Self(value)
@@ -20,7 +28,7 @@ impl<T> Secret<T> {
     }
 }
 
-impl<T> fmt::Debug for Secret<T> {
+impl<T: Zeroize> fmt::Debug for Secret<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
@@ -32,6 +40,6 @@ mod tests {
 
     #[test]
     fn never_prints() {
-        assert_eq!(format!("{:?}", Secret::new("hunter2")), "Secret(…)");
+        assert_eq!(format!("{:?}", Secret::new("hunter2".to_owned())), "Secret(…)");
     }
 }

@@ -3,12 +3,13 @@
 //! In reading order: [`rack`] has the documents and compiles one for the interfaces that are there;
 //! [`dhcp`] is the protocol, from packet to answer, [`leasing`] runs it, and
 //! [`lease_sync`] tells other agents of leases; [`boot`] serves
-//! scripts, kernels and images by HTTP; [`ledger`] keeps documents and leases on disk, and
+//! scripts, kernels and images by HTTP, and [`key_desk`] has the master answer for keys of disks; [`ledger`] keeps documents and leases on disk, and
 //! [`outbox`] what was seen, until the master has it. Nothing here knows jobs, or calls the master.
 #![warn(missing_docs)]
 
 pub mod boot;
 pub mod dhcp;
+pub mod key_desk;
 pub mod lease_sync;
 pub mod leasing;
 pub mod ledger;

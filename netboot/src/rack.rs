@@ -75,6 +75,8 @@ pub struct Racks {
 struct Troubles {
     /// Why DHCP is not served.
     dhcp: Option<String>,
+    /// Why no keys of disks are served.
+    keys: Option<String>,
     /// What happened to clients, and when it was told last.
     passing: BTreeMap<Passing, (String, Instant)>,
     /// Servers that are no agents, by interface.
@@ -234,6 +236,11 @@ impl Racks {
         self.troubles.lock().dhcp = why;
     }
 
+    /// Notes why no keys of disks are served.
+    pub fn set_keys_trouble(&self, why: String) {
+        self.troubles.lock().keys = Some(why);
+    }
+
     /// Notes what happened to a client.
     pub fn set_passing(&self, what: Passing, why: String) {
         self.troubles.lock().passing.insert(what, (why, Instant::now()));
@@ -286,7 +293,7 @@ impl Racks {
             let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
             format!("another DHCP server answers on {interface}: {}; stop it", servers.join(", "))
         });
-        let told = troubles.dhcp.iter().chain(passing).cloned();
+        let told = troubles.dhcp.iter().chain(&troubles.keys).chain(passing).cloned();
         told.chain(loader).chain(others).collect()
     }
 

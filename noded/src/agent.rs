@@ -30,6 +30,7 @@ use crate::master_address::MasterAddress;
 use crate::metrics::Calls;
 use crate::powercycle::Powercycle;
 use crate::ssconf;
+use netboot::key_desk::KeyDesk;
 use netboot::lease_sync;
 use netboot::ledger::Ledger;
 use netboot::rack::Racks;
@@ -71,6 +72,7 @@ pub struct Agent {
     master_address: MasterAddress,
     ssconf: Arc<ssconf::Files>,
     network: Arc<HostNetworks>,
+    keys: Arc<KeyDesk>,
     left: Notify,
 }
 
@@ -101,6 +103,8 @@ pub struct Parts {
     pub powercycle: Arc<dyn Powercycle>,
     /// The network of its host.
     pub network: Arc<HostNetworks>,
+    /// Where machines wait for the keys of their disks.
+    pub keys: Arc<KeyDesk>,
     /// Versions of the protocol that it understands.
     pub versions: Versions,
 }
@@ -134,6 +138,7 @@ impl Agent {
             calls,
             powercycle,
             network,
+            keys,
             versions,
         } = parts;
         let ssconf = Arc::new(ssconf::Files::new(&layout));
@@ -156,6 +161,7 @@ impl Agent {
             master_address: MasterAddress::default(),
             ssconf,
             network,
+            keys,
             left: Notify::new(),
         }
     }
@@ -370,6 +376,7 @@ impl Agent {
             racks,
             allowed,
             network: &self.network,
+            keys: &self.keys,
             certificate_ends: self.identity.ends().ok(),
             turn,
             newest,
@@ -425,6 +432,13 @@ impl Agent {
                 answer(call, async |call| self.master_address_down(&call)).await
             }
             Request::SsconfPush(call) => answer(call, |call| self.ssconf_push(call)).await,
+            Request::KeyAnswer(call) => {
+                answer(call, async |call| {
+                    self.keys.answer(call.id, call.outcome);
+                    Ok(())
+                })
+                .await
+            }
             Request::LeaseSync(call) => {
                 let tell = |call| lease_sync::tell(&self.ledger, &self.racks, call, interrupt);
                 answer(call, tell).await

@@ -12,14 +12,15 @@ use tokio::time::timeout;
 
 use blobs::{BlobError, Blobs};
 use model::NodeName;
-use model::layout::Layout;
+use model::layout::{KEYS_PORT, Layout};
 use rpc::calls::Membership;
 use rpc::fence::{Fence, Obeyed};
 use rpc::identity::{IdentityError, NodeIdentity};
 use rpc::server::{Limits, Server};
 use rpc::service::AgentService;
-use rpc::tls::{AllowedCallers, server_config};
+use rpc::tls::{AllowedCallers, machine_server_config, server_config};
 use rpc::wire::Versions;
+use rustls::ServerConfig;
 use stdx::daemon::chain;
 use stdx::metrics::Endpoint;
 use stdx::{Clock, Tasks};
@@ -30,6 +31,7 @@ use crate::metrics::{self, Calls, Sources};
 use crate::powercycle::Powercycle;
 use netboot::boot::{self, BootAnswers};
 use netboot::dhcp::server::Learner;
+use netboot::key_desk::KeyDesk;
 use netboot::lease_sync;
 use netboot::leasing::{self, Leasing};
 use netboot::ledger::{Ledger, LedgerError, Restored};
@@ -50,6 +52,8 @@ pub struct Settings {
     pub boot: SocketAddr,
     /// Where it is served, too, if that can be had.
     pub boot_alias: Option<SocketAddr>,
+    /// Where machines ask for the keys of their disks, if that can be had.
+    pub keys: Option<SocketAddr>,
     /// How DHCP is served.
     pub leasing: Leasing,
     /// Where numbers are served.
@@ -135,7 +139,7 @@ impl Daemon {
         let allowed = AllowedCallers::new(list);
         let obeyed = obeyed(&membership, &restored);
         let epoch = obeyed.epoch;
-        let calls = Arc::new(Calls::default());
+        let (calls, desk) = (Arc::new(Calls::default()), Arc::<KeyDesk>::default());
         let (directory, root) = (settings.layout.host_network(), settings.layout.root().to_owned());
         let network = HostNetworks::open(&directory, root, settings.clock.clone()).await;
         let agent = Arc::new(Agent::new(Parts {
@@ -151,6 +155,7 @@ impl Daemon {
             calls: Arc::clone(&calls),
             powercycle: Arc::clone(&settings.powercycle),
             network: Arc::clone(&network),
+            keys: Arc::clone(&desk),
             versions: settings.versions,
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), obeyed);
@@ -175,7 +180,8 @@ impl Daemon {
         };
         daemon.tasks.spawn("lease sync", lease_sync::serve(asking, daemon.stop.subscribe()));
         let own = identity.name().clone();
-        daemon.serve(settings, boot_listener, (racks, blobs), (calls, own, server)).await;
+        let keys = (machine_server_config(&identity)?, desk);
+        daemon.serve(settings, boot_listener, (racks, blobs, keys), (calls, own, server)).await;
         daemon.look_after_address();
         daemon.look_at_network(network);
         let node = identity.name();
@@ -208,10 +214,10 @@ impl Daemon {
         &self,
         settings: Settings,
         boot_listener: TcpListener,
-        (racks, blobs): (Arc<Racks>, Arc<Blobs>),
+        (racks, blobs, desk): (Arc<Racks>, Arc<Blobs>, (ServerConfig, Arc<KeyDesk>)),
         (calls, own, learner): (Arc<Calls>, NodeName, watch::Sender<Option<Learner>>),
     ) {
-        let Settings { boot_alias, ipxe, leasing, metrics, clock, .. } = settings;
+        let Settings { boot_alias, keys, ipxe, leasing, metrics, clock, .. } = settings;
         let sources = Sources {
             calls,
             boot: Arc::<BootAnswers>::default(),
@@ -227,6 +233,7 @@ impl Daemon {
             ledger: Arc::clone(&self.ledger),
             clock: clock.clone(),
             answers: Arc::clone(&sources.boot),
+            keys_port: keys.map_or(KEYS_PORT, |keys| keys.port()),
         };
         let numbers = metrics::run(sources, metrics, self.stop.subscribe());
         self.tasks.spawn("metrics", numbers);
@@ -237,6 +244,9 @@ impl Daemon {
                 Err(error) => tracing::warn!(error = chain(&error), "going on without"),
             }
         }
+        if let Some(address) = keys {
+            self.serve_keys(address, rack.clone(), desk).await;
+        }
         for listener in listeners {
             self.tasks.spawn("boot", boot::serve(listener, rack.clone(), self.stop.subscribe()));
         }
@@ -246,6 +256,27 @@ impl Daemon {
         let leases =
             leasing::serve(leasing, own, (ledger, racks), clock, (learner, self.stop.subscribe()));
         self.tasks.spawn("leasing", leases);
+    }
+
+    /// Starts to take requests for keys; a rack boots without, but for encrypted disks.
+    async fn serve_keys(
+        &self,
+        address: SocketAddr,
+        rack: boot::Rack,
+        (tls, desk): (ServerConfig, Arc<KeyDesk>),
+    ) {
+        match listen(address, "keys of disks").await {
+            Ok(listener) => {
+                let stopped = self.stop.subscribe();
+                let served = boot::serve_keys(listener, Arc::new(tls), (rack, desk), stopped);
+                self.tasks.spawn("keys", served);
+            }
+            Err(error) => {
+                let why = chain(&error).to_string();
+                tracing::warn!(error = why, "machines get no keys of their disks here");
+                rack.racks.set_keys_trouble(why);
+            }
+        }
     }
 
     /// Where the node protocol is served.

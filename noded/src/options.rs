@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use model::NodeName;
 use model::layout::{
-    BOOT_PORT, BOOT_PORT_ALIAS, DHCP_SERVER_PORT, Layout, NODE_METRICS_PORT, RPC_PORT,
+    BOOT_PORT, BOOT_PORT_ALIAS, DHCP_SERVER_PORT, KEYS_PORT, Layout, NODE_METRICS_PORT, RPC_PORT,
 };
 use rpc::wire::Versions;
 use stdx::Clock;
@@ -94,6 +94,10 @@ pub struct AgentOptions {
     /// Further port of the boot side; 0 for none [default: 8888 if the boot port is 10080]
     #[arg(long, global = true, value_name = "PORT")]
     pub boot_alias_port: Option<u16>,
+    /// Port at which machines keep and fetch the keys of their disks by HTTPS, which the master answers;
+    /// 0 for none [default: 10443 if the boot port is 10080]
+    #[arg(long, global = true, value_name = "PORT")]
+    pub keys_port: Option<u16>,
     /// Port of DHCP. Clients ask on port 67 only; another port needs --dhcp-address.
     #[arg(long, global = true, value_name = "PORT", default_value_t = DHCP_SERVER_PORT)]
     pub dhcp_port: u16,
@@ -138,12 +142,15 @@ impl AgentOptions {
     pub fn settings(&self) -> Settings {
         let default_alias = (self.boot_port == BOOT_PORT).then_some(BOOT_PORT_ALIAS);
         let alias = self.boot_alias_port.or(default_alias).filter(|port| *port != 0);
+        let default_keys = (self.boot_port == BOOT_PORT).then_some(KEYS_PORT);
+        let keys = self.keys_port.or(default_keys).filter(|port| *port != 0);
         let boot = SocketAddr::new(self.boot_address, self.boot_port);
         Settings {
             layout: self.layout(),
             rpc: SocketAddr::new(self.rpc_address, self.rpc_port),
             boot,
             boot_alias: alias.map(|port| SocketAddr::new(self.boot_address, port)),
+            keys: keys.map(|port| SocketAddr::new(self.boot_address, port)),
             leasing: Leasing {
                 port: self.dhcp_port,
                 relays_only: self.dhcp_address.clone(),
@@ -203,6 +210,15 @@ mod tests {
         assert_eq!(address("noded --root /tmp/x"), None);
         assert_eq!(address("noded --root / --metrics none"), None);
         assert_eq!(address("noded --metrics [::1]:9"), Some("[::1]:9".to_owned()));
+    }
+
+    #[test]
+    fn keys_are_served_beside_the_default_boot_port() {
+        let port = |line| settings(line).keys.map(|keys| keys.port());
+        assert_eq!(port("noded"), Some(10_443));
+        assert_eq!(port("noded --keys-port 0"), None);
+        assert_eq!(port("noded --boot-port 9000"), None);
+        assert_eq!(port("noded --boot-port 9000 --keys-port 9001"), Some(9_001));
     }
 
     #[test]

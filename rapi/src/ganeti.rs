@@ -42,10 +42,8 @@ pub fn add(routes: Routes) -> Routes {
             "Send agents what they should hold",
             change(&change::REDISTRIBUTE),
         );
-    let routes = add_networks(add_nodes(routes));
+    let routes = add_groups(add_networks(add_nodes(routes)));
     let routes = routes
-        .get("/2/groups", "List node groups", |asked: Asked| objects::list(Kind::Group, asked))
-        .get("/2/groups/{name}", "Describe a node group", of(Kind::Group))
         .get("/2/instances", "List instances; there are none", |asked: Asked| {
             objects::list(Kind::Instance, asked)
         })
@@ -62,7 +60,26 @@ pub fn add(routes: Routes) -> Routes {
         .get("/2/query/{what}", "List any fields of any kind of object", query::by_get)
         .put("/2/query/{what}", "The same, with a filter", query::by_put)
         .get("/2/query/{what}/fields", "Describe the fields of a kind of object", query::fields);
-    let routes = tags::add(routes, "/2/tags", "cluster");
+    tags::add(routes, "/2/tags", "cluster")
+}
+
+fn add_groups(routes: Routes) -> Routes {
+    let routes = routes
+        .get("/2/groups", "List node groups", |asked: Asked| objects::list(Kind::Group, asked))
+        .post("/2/groups", "Add a node group", change(&change::GROUP_ADD))
+        .get("/2/groups/{name}", "Describe a node group", of(Kind::Group))
+        .delete("/2/groups/{name}", "Remove a node group", change(&change::GROUP_REMOVE))
+        .put("/2/groups/{name}/modify", "Change a node group", change(&change::GROUP_MODIFY))
+        .put(
+            "/2/groups/{name}/rename",
+            "Give a node group another name",
+            change(&change::GROUP_RENAME),
+        )
+        .put(
+            "/2/groups/{name}/assign-nodes",
+            "Put nodes into a group",
+            change(&change::GROUP_ASSIGN_NODES),
+        );
     tags::add(routes, "/2/groups/{name}/tags", "nodegroup")
 }
 

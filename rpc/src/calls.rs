@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 mod blob;
 mod enrol;
+mod key;
 mod lease;
 mod master;
 mod network;
@@ -17,6 +18,7 @@ mod node;
 
 pub use blob::*;
 pub use enrol::*;
+pub use key::*;
 pub use lease::*;
 pub use master::*;
 pub use network::*;
@@ -257,6 +259,8 @@ calls! {
         "rack_withdraw" RackWithdraw -> (), Fast, Changes, Fails, Shared;
         /// Acknowledge events, and wait for more.
         "exchange" Exchange -> Exchanged, Fast, Changes, Fails, Shared;
+        /// Answer what a machine asked for the key of its disk, as an exchange told.
+        "key_answer" KeyAnswer -> (), Fast, Changes, Fails, Shared;
         /// Tell another agent of the rack of leases and ramdisks, and wait for more.
         "lease_sync" LeaseSync -> LeasesTold, Fast, Shares, Fails, Shared;
         /// Replace the allow-list.

@@ -134,6 +134,7 @@ impl Agent for MemoryAgent {
                     certificate_ends: None,
                     troubles: Vec::new(),
                     network_drift: Vec::new(),
+                    key_requests: Vec::new(),
                 };
                 answer(call, |_| std::future::ready(Ok(exchanged))).await
             }
@@ -154,6 +155,7 @@ impl Agent for MemoryAgent {
                 refuse("has no disk")
             }
             Request::RackWithdraw(call) => answer(call, |_| std::future::ready(Ok(()))).await,
+            Request::KeyAnswer(_) => refuse("nobody asked"),
             Request::LeaseSync(_) => refuse("serves no rack"),
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,

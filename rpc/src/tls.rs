@@ -105,6 +105,20 @@ pub fn server_config(
     Ok(without_resumption(config))
 }
 
+/// How an agent serves machines, which show no certificate.
+///
+/// # Errors
+/// The cryptography lacks what is needed.
+pub fn machine_server_config(identity: &NodeIdentity) -> Result<ServerConfig, rustls::Error> {
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(identity.shown()));
+    let mut config = without_resumption(config);
+    config.alpn_protocols = vec![ALPN_HTTP1.to_vec()];
+    Ok(config)
+}
+
 /// How a member serves the other ones: as an agent does, in another protocol.
 pub(crate) fn peer_server_config(
     identity: &NodeIdentity,

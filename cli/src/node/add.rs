@@ -49,6 +49,9 @@ pub(crate) struct AddArguments {
     /// The rack that its agent serves.
     #[arg(long, value_name = "NUMBER")]
     rack: Option<u32>,
+    /// The node group that it is put into; needed where there are several.
+    #[arg(short = 'g', long, value_name = "GROUP")]
+    node_group: Option<String>,
     /// Whether it may become the master.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     master_capable: Option<super::YesNo>,
@@ -88,6 +91,7 @@ pub(super) fn run(arguments: AddArguments, session: &Session) -> Result<(), CliE
         vm_capable: super::truth(arguments.vm_capable),
         secondary_ip: arguments.secondary_ip,
         readd: arguments.readd,
+        group: arguments.node_group,
         ..NodeAdd::default()
     };
     if let Some(token) = token {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::cluster::{Cluster, Role};
-use model::document;
+use model::group::{DEFAULT_GROUP, Group};
+use model::{NodeName, document};
 use serde::de::DeserializeOwned;
 
 use super::objects::{Named as _, Object};
@@ -38,6 +39,14 @@ pub enum LoadError {
     /// A file where none belongs.
     #[error("`{0}` is no document of this version; if it is a stray file, move it away")]
     Unknown(String),
+    /// A node whose group is not there.
+    #[error("node {node} is in the group `{group}`, which has no document below `config/groups`")]
+    NoGroup {
+        /// The node.
+        node: NodeName,
+        /// Its group.
+        group: String,
+    },
     /// The list of indices in use and the machines contradict each other.
     #[error("`node-indices/{rack}` lists {listed:?}, but the rack's machines have {used:?}")]
     Indices {
@@ -96,8 +105,22 @@ impl Loader {
         let cluster = self.cluster.ok_or(LoadError::Missing(document::CLUSTER))?;
         let role = self.role.ok_or(LoadError::Missing(document::ROLE))?;
         let mut config = Config::new(cluster, role);
+        let has = |wanted: fn(&Group) -> bool| {
+            let is = |change: &ConfigChange| matches!(change, ConfigChange::Group(g) if wanted(g));
+            self.rest.iter().any(is)
+        };
+        if has(|_any| true) && !has(Group::is_first) {
+            ConfigChange::GroupRemoved(DEFAULT_GROUP.to_owned()).enter(&mut config);
+        }
         for change in self.rest {
             change.enter(&mut config);
+        }
+        for node in config.nodes.values() {
+            let group = node.group.as_deref().unwrap_or(DEFAULT_GROUP);
+            if !config.groups.contains_key(group) {
+                let (node, group) = (node.name.clone(), group.to_owned());
+                return Err(LoadError::NoGroup { node, group });
+            }
         }
         let mut used: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for machine in config.machines.values() {
@@ -142,7 +165,6 @@ fn malformed(key: &str, error: serde_json::Error) -> LoadError {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use model::group::Group;
 
     use super::*;
     use jobs::Documents;
@@ -195,15 +217,24 @@ mod tests {
     fn a_group_that_was_never_changed_has_no_document() {
         let mut config = load(&documents()).unwrap();
         let initial = Group::initial(&config.cluster.uuid, config.cluster.ctime);
-        assert_eq!(*config.group, initial);
-        let mut group = config.group.as_ref().clone();
+        assert_eq!(**config.group("default").unwrap(), initial);
+        let mut group = initial;
         group.tags = vec!["rack:blue".to_owned()];
         let mut all = documents();
         all.extend(config.apply([ConfigChange::Group(group.clone())]).documents);
-        assert_eq!(*load(&all).unwrap().group, group);
-        let content = all.remove(document::GROUP).unwrap();
-        all.insert("config/groups/other".to_owned(), content);
+        assert_eq!(**load(&all).unwrap().group("default").unwrap(), group);
+        let content = all.remove("config/groups/default").unwrap();
+        all.insert("config/groups/other".to_owned(), content.clone());
         assert!(load(&all).unwrap_err().to_string().contains("`config/groups/other`"));
+        // Another one alone: the first one was removed, and its nodes are nowhere.
+        all.remove("config/groups/other");
+        group.uuid = uuid::Uuid::new_v4().to_string();
+        all.extend(config.apply([ConfigChange::Group(group)]).documents);
+        assert!(
+            load(&all).unwrap_err().to_string().contains("n1.example is in the group `default`")
+        );
+        all.insert("config/groups/default".to_owned(), content);
+        assert_eq!(load(&all).unwrap().groups.len(), 2);
     }
 
     #[test]

@@ -178,8 +178,6 @@ configuration! {
         cluster: Arc<Cluster> { change: Cluster(Cluster), at: document::CLUSTER, }
         /// Who is master.
         role: Arc<Role> { change: Role(Role), at: document::ROLE, }
-        /// The node group, which holds every node.
-        group: Arc<Group> { change: Group(Group), at: document::GROUP, }
         /// Rules of addresses; none before they are set.
         ipam: Option<Arc<IpamConfig>> {
             change: Ipam(IpamConfig), at: document::IPAM,
@@ -220,6 +218,11 @@ configuration! {
                 /// The machine that it runs on.
                 machine: Serial = |node| node.machine.clone(),
             },
+        }
+        /// Node groups by the names of their documents.
+        groups: Group {
+            change: Group / GroupRemoved, below: document::GROUPS,
+            key: String = |group| group.key(),
         }
         /// Filter rules of the queue by their ids.
         filters: Rule {

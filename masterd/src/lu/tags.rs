@@ -15,7 +15,8 @@ use crate::config::{Config, ConfigChange};
 pub(crate) enum Target {
     Cluster,
     Node(NodeName),
-    Group,
+    /// By its UUID.
+    Group(String),
     Network(Word),
 }
 
@@ -35,7 +36,7 @@ impl Target {
         match kind {
             TagKind::Cluster => Ok(Self::Cluster),
             TagKind::Node => Ok(Self::Node(config.node(name)?.name.clone())),
-            TagKind::NodeGroup => config.group(name).map(|_there| Self::Group),
+            TagKind::NodeGroup => config.group(name).map(|group| Self::Group(group.uuid.clone())),
             TagKind::Instance => none("Instance"),
             TagKind::Network => Ok(Self::Network(config.network(name)?.name.clone())),
         }
@@ -49,7 +50,7 @@ impl Target {
         Ok(match self {
             Self::Cluster => &config.cluster.tags,
             Self::Node(name) => &config.node(name.as_str())?.tags,
-            Self::Group => &config.group.tags,
+            Self::Group(uuid) => &config.group(uuid)?.tags,
             Self::Network(name) => &config.network(name.as_str())?.tags,
         })
     }
@@ -77,8 +78,8 @@ impl Target {
                 node.serial_no += 1;
                 ConfigChange::Node(node)
             }
-            Self::Group => {
-                let mut group = config.group.as_ref().clone();
+            Self::Group(uuid) => {
+                let mut group = config.group(uuid)?.as_ref().clone();
                 (group.tags, group.mtime) = (tags, now);
                 group.serial_no += 1;
                 ConfigChange::Group(group)
@@ -98,8 +99,8 @@ impl Target {
             Self::Node(name) if level == Level::Node => {
                 vec![(LockName::member(level, name.as_str()), mode)]
             }
-            Self::Group if level == Level::NodeGroup => {
-                vec![(LockName::member(level, config.group.uuid.as_str()), mode)]
+            Self::Group(uuid) if level == Level::NodeGroup => {
+                vec![(LockName::member(level, uuid.as_str()), mode)]
             }
             Self::Network(name) if level == Level::Network => {
                 let network = config.networks.get(name);
@@ -212,10 +213,12 @@ fn search(pattern: &Pattern, config: &Config) -> Vec<(String, String)> {
     let nodes = config.nodes.values().map(|node| (format!("/nodes/{}", node.name), &node.tags));
     let networks = config.networks.values();
     let networks = networks.map(|network| (format!("/networks/{}", network.name), &network.tags));
+    let groups = config.groups.values();
+    let groups = groups.map(|group| (format!("/nodegroup/{}", group.name), &group.tags));
     std::iter::once(("/cluster".to_owned(), &config.cluster.tags))
         .chain(nodes)
         .chain(networks)
-        .chain([(format!("/nodegroup/{}", config.group.name), &config.group.tags)])
+        .chain(groups)
         .flat_map(|(path, tags)| tags.iter().map(move |tag| (path.clone(), tag.clone())))
         .filter(|(_path, tag)| pattern.is_match(tag))
         .collect()
@@ -240,8 +243,11 @@ mod tests {
         assert_eq!(find(TagKind::Cluster, Some("")), Ok(Target::Cluster));
         let name = "n2.example".parse().unwrap();
         assert_eq!(find(TagKind::Node, Some("n2")), Ok(Target::Node(name)));
-        assert_eq!(find(TagKind::NodeGroup, Some("default")), Ok(Target::Group));
-        assert_eq!(find(TagKind::NodeGroup, Some(&config.group.uuid)), Ok(Target::Group));
+        let uuid = &config.group("default").unwrap().uuid;
+        for name in ["default", uuid] {
+            let found = find(TagKind::NodeGroup, Some(name));
+            assert_eq!(found, Ok(Target::Group(uuid.clone())));
+        }
         for kind in [TagKind::Node, TagKind::NodeGroup, TagKind::Instance, TagKind::Network] {
             for name in [None, Some("nobody")] {
                 let refused = find(kind, name).unwrap_err();
@@ -254,8 +260,9 @@ mod tests {
     fn tags_are_written_with_their_object_and_found_again() {
         let mut config = config(&[node("n2.example", NodeRole::Regular)]);
         let name = "n2.example".parse().unwrap();
+        let uuid = config.group("default").unwrap().uuid.clone();
         for (target, tag) in
-            [(Target::Cluster, "a:1"), (Target::Node(name), "a:2"), (Target::Group, "b:3")]
+            [(Target::Cluster, "a:1"), (Target::Node(name), "a:2"), (Target::Group(uuid), "b:3")]
         {
             let tags = tag::with(target.tags(&config).unwrap(), &words(&[tag])).unwrap();
             let changes = target.change(tags.clone(), &config, NOW).unwrap();
@@ -281,6 +288,7 @@ mod tests {
         assert_eq!(locks(&Target::Cluster), Vec::<String>::new());
         let node = Target::Node(config.role.master.clone());
         assert_eq!(locks(&node), ["node/n1.example"]);
-        assert_eq!(locks(&Target::Group), [format!("nodegroup/{}", config.group.uuid)]);
+        let uuid = config.group("default").unwrap().uuid.clone();
+        assert_eq!(locks(&Target::Group(uuid.clone())), [format!("nodegroup/{uuid}")]);
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use jobs::locks::{Level, LockName, Mode};
-use model::group::DEFAULT_GROUP;
 use model::node::{Node, NodeRole};
 use model::opcode::common::{Dependency, DependsOn};
 use model::opcode::verify::Telling;
@@ -46,21 +45,33 @@ impl LogicalUnit for ClusterVerify {
                 verbose: self.verbose,
             }))]);
         }
-        let mut op = OpInput::new(OpCode::ClusterVerifyGroup(ClusterVerifyGroup {
-            group_name: self.group_name.unwrap_or_else(|| DEFAULT_GROUP.to_owned()),
-            debug_simulate_errors: self.debug_simulate_errors,
-            error_codes: self.error_codes,
-            ignore_errors: self.ignore_errors,
-            verbose: self.verbose,
-            skip_checks: self.skip_checks,
-            verify_clutter: self.verify_clutter,
-        }));
         // What is wrong with the configuration comes first, and explains the rest.
-        op.common.depends =
-            (!jobs.is_empty()).then(|| vec![Dependency(DependsOn::Back(1), Vec::new())]);
-        jobs.push(vec![op]);
+        let has_first = !jobs.is_empty();
+        for (group_name, back) in groups_or(self.group_name, &context.config()).into_iter().zip(1..)
+        {
+            let mut op = OpInput::new(OpCode::ClusterVerifyGroup(ClusterVerifyGroup {
+                group_name,
+                debug_simulate_errors: self.debug_simulate_errors,
+                error_codes: self.error_codes,
+                ignore_errors: self.ignore_errors.clone(),
+                verbose: self.verbose,
+                skip_checks: self.skip_checks.clone(),
+                verify_clutter: self.verify_clutter,
+            }));
+            op.common.depends =
+                has_first.then(|| vec![Dependency(DependsOn::Back(back), Vec::new())]);
+            jobs.push(vec![op]);
+        }
         context.submit(jobs).await
     }
+}
+
+/// The group that is meant, or all.
+fn groups_or(name: Option<String>, config: &Config) -> Vec<String> {
+    name.map_or_else(
+        || config.groups.values().map(|group| group.name.clone()).collect(),
+        |name| vec![name],
+    )
 }
 
 /// Tells what was found, and whether the check passes.
@@ -128,8 +139,8 @@ impl LogicalUnit for ClusterVerifyGroup {
     async fn check(&self, context: &mut Context) -> Result<Vec<Arc<Node>>, Failure> {
         verify::accept(&self.telling())?;
         let config = context.config();
-        config.group(&self.group_name)?;
-        Ok(config.nodes.values().cloned().collect())
+        let group = config.group(&self.group_name)?;
+        Ok(config.nodes_of(group).cloned().collect())
     }
 
     async fn exec(self, nodes: Vec<Arc<Node>>, context: &mut Context) -> Result<bool, Failure> {
@@ -155,8 +166,10 @@ impl LogicalUnit for ClusterVerifyGroup {
             let found = verify::node::check(&looked.expected, answer, looked.asked, simulate);
             passed &= tell(context, &found, &telling).await;
         }
-        let found = address(context).await?;
-        passed &= tell(context, found.as_slice(), &telling).await;
+        if nodes.iter().any(|node| context.config().is_master(node)) {
+            let found = address(context).await?;
+            passed &= tell(context, found.as_slice(), &telling).await;
+        }
         other_notes(context, &nodes).await;
         Ok(passed)
     }
@@ -280,9 +293,11 @@ impl LogicalUnit for ClusterVerifyDisks {
     }
 
     async fn exec(self, (): (), context: &mut Context) -> Result<SubmittedJobs, Failure> {
-        let group_name = self.group_name.unwrap_or_else(|| DEFAULT_GROUP.to_owned());
-        let op = OpInput::new(OpCode::GroupVerifyDisks(GroupVerifyDisks { group_name }));
-        context.submit(vec![vec![op]]).await
+        let names = groups_or(self.group_name, &context.config());
+        let op = |group_name| {
+            vec![OpInput::new(OpCode::GroupVerifyDisks(GroupVerifyDisks { group_name }))]
+        };
+        context.submit(names.into_iter().map(op).collect()).await
     }
 }
 

@@ -14,6 +14,7 @@ use luxi::query::filter::Operand;
 use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
 use model::error::ExceptionKind;
+use model::group::Group;
 use model::network::{Claim, Network};
 use model::node::{Node, NodeRole};
 use model::rack::Lease;
@@ -295,11 +296,17 @@ impl LuxiService {
         bare(query::group::FIELDS, self.group_rows(&call.names)?, &call.fields)
     }
 
-    /// The group, or those that were named.
+    /// All groups by their names, or those that were named, in that order.
     fn group_rows(&self, names: &[String]) -> Result<Vec<GroupRow>, Exception> {
         let config = self.sources.published.snapshot().config;
-        names.iter().try_for_each(|name| config.group(name).map(|_there| ()))?;
-        Ok(vec![GroupRow(config)])
+        let row =
+            |group: &Arc<Group>| GroupRow { group: Arc::clone(group), config: Arc::clone(&config) };
+        if names.is_empty() {
+            let mut groups: Vec<&Arc<Group>> = config.groups.values().collect();
+            groups.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+            return Ok(groups.into_iter().map(row).collect());
+        }
+        names.iter().map(|name| config.group(name).map(row)).collect()
     }
 
     pub(super) fn query_networks(&self, call: &QueryNetworks) -> Result<Vec<Row>, Exception> {

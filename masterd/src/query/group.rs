@@ -2,22 +2,28 @@
 
 use std::sync::Arc;
 
+use model::group::Group;
 use serde_json::Map;
 
 use super::node::seconds;
 use super::{Cell, Field, field, json, params};
 use crate::config::Config;
 
-/// The group of this configuration.
+/// A group, and the configuration that it is of.
 #[derive(Debug, Clone)]
-pub struct GroupRow(pub Arc<Config>);
+pub struct GroupRow {
+    /// The group.
+    pub group: Arc<Group>,
+    /// Where its nodes are.
+    pub config: Arc<Config>,
+}
 
 /// The table.
 pub const FIELDS: &[Field<GroupRow>] = &[
     field!("alloc_policy", "AllocPolicy", Text, "Whether instances are put there", |r| {
-        json(&r.0.group.alloc_policy)
+        json(&r.group.alloc_policy)
     }),
-    field!("ctime", "CTime", Timestamp, "When it was made", |r| json(&seconds(r.0.group.ctime))),
+    field!("ctime", "CTime", Timestamp, "When it was made", |r| json(&seconds(r.group.ctime))),
     field!(
         "custom_diskparams",
         "CustomDiskParameters",
@@ -38,9 +44,9 @@ pub const FIELDS: &[Field<GroupRow>] = &[
         Cell::normal(params::instance_policy())
     }),
     field!("mtime", "MTime", Timestamp, "When it last changed", |r| {
-        json(&seconds(r.0.group.mtime))
+        json(&seconds(r.group.mtime))
     }),
-    field!("name", "Group", Text, "Group name", |r| Cell::normal(r.0.group.name.as_str())),
+    field!("name", "Group", Text, "Group name", |r| Cell::normal(r.group.name.as_str())),
     field!("ndp/cpu_speed", "ndp/cpu_speed", Float, "Relative speed of processors", |_| {
         params::node_cell("cpu_speed")
     }),
@@ -66,17 +72,20 @@ pub const FIELDS: &[Field<GroupRow>] = &[
         params::node_cell("ssh_port")
     }),
     field!("ndparams", "NDParams", Other, "Merged node parameters", |_| json(params::node())),
-    field!("node_cnt", "Nodes", Number, "Number of nodes", |r| Cell::normal(r.0.nodes.len())),
+    field!("node_cnt", "Nodes", Number, "Number of nodes", |r| {
+        Cell::normal(r.config.nodes_of(&r.group).count())
+    }),
     field!("node_list", "NodeList", Other, "List of nodes", |r| {
-        json(&r.0.nodes.keys().collect::<Vec<_>>())
+        let nodes = r.config.nodes_of(&r.group);
+        json(&nodes.map(|node| &node.name).collect::<Vec<_>>())
     }),
     field!("pinst_cnt", "Instances", Number, "Number of primary instances", |_| Cell::normal(0)),
     field!("pinst_list", "InstanceList", Other, "List of primary instances", |_| {
         Cell::normal(Vec::<String>::new())
     }),
     field!("serial_no", "SerialNo", Number, "Number of changes of the group object", |r| {
-        Cell::normal(r.0.group.serial_no)
+        Cell::normal(r.group.serial_no)
     }),
-    field!("tags", "Tags", Other, "Tags", |r| json(&r.0.group.tags)),
-    field!("uuid", "UUID", Text, "Group UUID", |r| Cell::normal(r.0.group.uuid.as_str())),
+    field!("tags", "Tags", Other, "Tags", |r| json(&r.group.tags)),
+    field!("uuid", "UUID", Text, "Group UUID", |r| Cell::normal(r.group.uuid.as_str())),
 ];

@@ -97,9 +97,11 @@ pub const FIELDS: &[Field<NodeRow>] = &[
     field!("dtotal", "DTotal", Unit, "Total disk space where instances live", |r| {
         r.live(|f| f.disk_total_mib)
     }),
-    field!("group", "Group", Text, "Node group", |r| Cell::normal(r.config.group.name.as_str())),
+    field!("group", "Group", Text, "Node group", |r| {
+        Cell::normal(r.config.group_of(&r.node).name.as_str())
+    }),
     field!("group.uuid", "GroupUUID", Text, "UUID of node group", |r| {
-        Cell::normal(r.config.group.uuid.as_str())
+        Cell::normal(r.config.group_of(&r.node).uuid.as_str())
     }),
     field!("hv_state", "HypervisorState", Other, "State of hypervisors, where that is set", |_| {
         Cell::without(CellStatus::Unavailable)

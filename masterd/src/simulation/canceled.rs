@@ -35,6 +35,11 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_CLUSTER_VERIFY_GROUP", r#""group_name": "default""#),
     ("OP_CLUSTER_VERIFY_DISKS", ""),
     ("OP_GROUP_VERIFY_DISKS", r#""group_name": "default""#),
+    ("OP_GROUP_ADD", r#""group_name": "g#""#),
+    ("OP_GROUP_REMOVE", r#""group_name": "unused""#),
+    ("OP_GROUP_RENAME", r#""group_name": "other", "new_name": "renamed#""#),
+    ("OP_GROUP_SET_PARAMS", r#""group_name": "default", "alloc_policy": "last_resort""#),
+    ("OP_GROUP_ASSIGN_NODES", r#""group_name": "other", "nodes": ["n2"]"#),
     ("OP_NODE_ADD", r#""node_name": "n3.example""#),
     ("OP_NODE_REMOVE", r#""node_name": "n2""#),
     ("OP_NODE_SET_PARAMS", r#""node_name": "n2", "rack": 1"#),
@@ -167,7 +172,7 @@ async fn prepare(scene: &Scene, silent: u16) {
             link: "br0".parse().unwrap(),
             vlan: String::new(),
         };
-        connected.groups.insert(config.group.uuid.clone(), connection);
+        connected.groups.insert(config.group("default").unwrap().uuid.clone(), connection);
         changes.push(ConfigChange::Network(connected));
         changes.push(ConfigChange::Network(crate::testing::network("net1", 1)));
         changes.push(ConfigChange::Claim(crate::testing::claim("net0", "a", [172, 16, 0, 9])));
@@ -199,6 +204,7 @@ async fn prepare(scene: &Scene, silent: u16) {
             ctime: crate::testing::NOW,
         }));
         changes.push(ConfigChange::Token(crate::testing::token("old", 1)));
+        changes.extend([("unused", 1), ("other", 2)].map(|named| group(config, named)));
         if !config.machines.contains_key("S1") {
             let spec = crate::testing::spec("S1", 0, "worker");
             let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;
@@ -210,6 +216,14 @@ async fn prepare(scene: &Scene, silent: u16) {
     let lock = LockName::member(Level::Node, "n2.example");
     scene.parts.locks.add(&lock);
     scene.parts.writer.transact(None, decide).await.unwrap();
+}
+
+/// A node group without nodes.
+fn group(config: &Config, (name, number): (&str, u8)) -> ConfigChange {
+    let mut group = config.group("default").unwrap().as_ref().clone();
+    group.name = name.to_owned();
+    group.uuid = uuid::Builder::from_random_bytes([number; 16]).into_uuid().to_string();
+    ConfigChange::Group(group)
 }
 
 /// The key of a disk of S1, sealed.

@@ -15,7 +15,9 @@ use hyper::body::{Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 
 use stdx::admission::Slot;
@@ -51,15 +53,33 @@ impl Patience {
 /// Answers the requests of one connection until it ends, `patience` does, or `stopped` is true.
 pub(super) async fn serve(
     stream: Connection,
+    tls: Option<TlsAcceptor>,
     router: Router,
     patience: Patience,
-    mut stopped: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let tcp = stream.stream();
     let ends = Ends { ours: tcp.local_addr()?, theirs: tcp.peer_addr()? };
     let stalled = u32::try_from(patience.stalled.as_millis()).unwrap_or(u32::MAX);
     rustix::net::sockopt::set_tcp_user_timeout(tcp, stalled).map_err(io::Error::from)?;
-    let place = stream.place();
+    let of = (ends, stream.place());
+    match tls {
+        None => requests(stream, of, router, patience, stopped).await,
+        Some(tls) => {
+            let stream = tokio::time::timeout(patience.head, tls.accept(stream)).await??;
+            requests(stream, of, router, patience, stopped).await
+        }
+    }
+}
+
+/// The same, once the connection is what requests come by.
+async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    (ends, place): (Ends, Arc<Slot<IpAddr>>),
+    router: Router,
+    patience: Patience,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let service = tower::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(ends);
         let mut router = router.clone();

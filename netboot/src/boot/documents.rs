@@ -8,8 +8,7 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use model::blob::BlobDigest;
 use model::boot_template::{
-    BootDocument, DocumentKind, ENROL_TOKEN, Fetched, HTTPS_PORT, MY_URL, MY_URL_HTTPS,
-    TemplateKind,
+    BootDocument, DocumentKind, ENROL_TOKEN, Fetched, MY_URL, MY_URL_HTTPS, TemplateKind,
 };
 use model::machine::BootStage;
 use model::power_cycle::{Enrolling, ExpectedRamdisk, Ramdisk};
@@ -78,7 +77,7 @@ async fn answer(
         rack.answers.refused.add();
         return text(StatusCode::NOT_FOUND, missing(&machine));
     };
-    let mut told = filled(&document.text, ends);
+    let mut told = filled(&document.text, ends, rack.keys_port);
     if told.contains(ENROL_TOKEN) && method == Method::GET {
         match token(rack, (number, &machine), ends.theirs.ip()).await {
             Ok(token) => told = told.replace(ENROL_TOKEN, token.expose()),
@@ -181,9 +180,9 @@ fn heard_of(
 }
 
 /// A text with the URL by which the machine reached this agent.
-fn filled(text: &str, ends: Ends) -> String {
+fn filled(text: &str, ends: Ends, keys_port: u16) -> String {
     let mut https = ends.ours;
-    https.set_port(HTTPS_PORT);
+    https.set_port(keys_port);
     let filled = text.replace(MY_URL_HTTPS, &format!("https://{https}"));
     filled.replace(MY_URL, &format!("http://{}", ends.ours))
 }

@@ -237,11 +237,11 @@ pub(super) fn holder(rack: &Rack, address: Ipv4Addr, at: Timestamp) -> Option<Ma
     }
 }
 
-async fn health() -> Response {
+pub(super) async fn health() -> Response {
     Json(json!({ "health": "healthy" })).into_response()
 }
 
-async fn version() -> Response {
+pub(super) async fn version() -> Response {
     Json(json!({ "version": env!("CARGO_PKG_VERSION") })).into_response()
 }
 

@@ -50,6 +50,7 @@ async fn scene_with(document: RackDocument, patience: Patience) -> Scene {
         ledger: Arc::clone(&ledger),
         clock,
         answers: Arc::default(),
+        keys_port: 10_443,
     };
     tasks.spawn("boot", serve_within(listener, served, patience, stopped));
     Scene { address, ledger, blobs, racks, stop, tasks, _dir: dir }

@@ -15,6 +15,7 @@ use rpc::{Failure, FailureKind};
 use stdx::daemon::chain;
 
 use crate::host_network::HostNetworks;
+use netboot::key_desk::KeyDesk;
 use netboot::ledger::Ledger;
 use netboot::rack::Racks;
 
@@ -24,6 +25,7 @@ pub(super) struct Turn<'a> {
     pub(super) racks: &'a Arc<Racks>,
     pub(super) allowed: &'a AllowedCallers,
     pub(super) network: &'a HostNetworks,
+    pub(super) keys: &'a KeyDesk,
     /// When the certificate ends.
     pub(super) certificate_ends: Option<Timestamp>,
     pub(super) turn: u64,
@@ -62,12 +64,13 @@ impl Turn<'_> {
             certificate_ends,
             troubles,
             network_drift,
+            key_requests: self.keys.take(),
         })
     }
 
-    /// Waits for an event, at most `limit`.
+    /// Waits for an event or a request for a key, at most `limit`.
     async fn wait(&mut self, limit: Duration) -> Result<(), Failure> {
-        let mut durable = self.ledger.watch();
+        let (mut durable, mut asked) = (self.ledger.watch(), self.keys.watch());
         let deadline = tokio::time::sleep(limit);
         tokio::pin!(deadline);
         loop {
@@ -77,6 +80,7 @@ impl Turn<'_> {
             }
             tokio::select! {
                 _ = durable.changed() => {}
+                _ = asked.wait_for(|new| *new > 0) => return Ok(()),
                 () = deadline.as_mut() => return Ok(()),
                 why = self.interrupt.wait() => return Err(why.failure()),
                 _ = self.newest.wait_for(|newest| *newest > self.turn) => {

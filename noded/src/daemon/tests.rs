@@ -57,6 +57,7 @@ impl Scene {
             rpc: local,
             boot: local,
             boot_alias: None,
+            keys: None,
             metrics: stdx::metrics::Endpoint::Nowhere,
             versions: rpc::wire::Versions::OURS,
             leasing: Leasing {

@@ -78,6 +78,7 @@ async fn a_machine_becomes_a_node_and_serves_on_the_same_port() {
         rpc: address,
         boot: LOCAL,
         boot_alias: None,
+        keys: None,
         metrics: stdx::metrics::Endpoint::Nowhere,
         versions: rpc::wire::Versions::OURS,
         leasing: Leasing {

@@ -31,6 +31,7 @@ pub(super) fn page(sources: &Sources) -> Page {
         ("unknown", &boot.unknown),
         ("refused", &boot.refused),
         ("ramdisk", &boot.ramdisk),
+        ("key", &boot.key),
     ] {
         page.counter("gantry_boot_requests", &[answer], counter.get());
     }

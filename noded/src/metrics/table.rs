@@ -98,6 +98,6 @@ pub const FAMILIES: &[Family] = &[
         "gantry_boot_requests",
         Counter,
         &["answer"],
-        "HTTP requests for boot scripts, by the answer",
+        "HTTP requests for boot scripts, by the answer; and those of ramdisks and for keys of disks",
     ),
 ];

@@ -44,6 +44,7 @@ impl Rig {
             rpc: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             boot,
             boot_alias: None,
+            keys: None,
             metrics: stdx::metrics::Endpoint::Nowhere,
             versions: rpc::wire::Versions::OURS,
             leasing: Leasing { port: 67, relays_only: Vec::new(), boot, counters: Arc::default() },

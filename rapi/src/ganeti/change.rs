@@ -49,6 +49,23 @@ pub static NODE_POWERCYCLE: Change = Change {
     object: Some(Kind::Node),
     ..PLAIN
 };
+/// A new node group.
+pub static GROUP_ADD: Change = Change {
+    id: "OP_GROUP_ADD",
+    renamed: &[("name", "group_name")],
+    switches: &[DRY_RUN],
+    ..PLAIN
+};
+const GROUP: Change = Change { name: Some("group_name"), object: Some(Kind::Group), ..PLAIN };
+/// The end of a node group.
+pub static GROUP_REMOVE: Change = Change { id: "OP_GROUP_REMOVE", switches: &[DRY_RUN], ..GROUP };
+/// Parameters of a node group.
+pub static GROUP_MODIFY: Change = Change { id: "OP_GROUP_SET_PARAMS", ..GROUP };
+/// Another name of a node group.
+pub static GROUP_RENAME: Change = Change { id: "OP_GROUP_RENAME", switches: &[DRY_RUN], ..GROUP };
+/// Nodes for a group.
+pub static GROUP_ASSIGN_NODES: Change =
+    Change { id: "OP_GROUP_ASSIGN_NODES", switches: &[DRY_RUN, FORCE], ..GROUP };
 /// A new network.
 pub static NETWORK_ADD: Change = Change {
     id: "OP_NETWORK_ADD",

@@ -193,6 +193,10 @@ pub struct Exchanged {
     /// [`TROUBLES_MAX`].
     #[serde(default)]
     pub network_drift: Vec<String>,
+    /// What machines ask for the keys of their disks, at most [`super::KEY_REQUESTS_MAX`]. Each is told
+    /// once, and lost with an answer that does not arrive: its machine asks again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key_requests: Vec<super::KeyRequest>,
 }
 
 /// Troubles that an agent tells, and steps of its network: the first ones say enough.

@@ -5,8 +5,8 @@
 //! are about ends and beginnings, [`resent`] about
 //! submissions across them, [`killed`] and [`canceled`] about jobs that are ended; [`locks`], [`filters`],
 //! [`operator`], [`roles`], [`enrol`], [`bmc`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`],
-//! [`master_ip`], [`networks`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
-//! Ganeti's clients, [`ramdisks`] by agents in ramdisks, [`front`] by REST, [`sabactl`] by sabakan's command line; [`bad_input`] about what should never happen.
+//! [`master_ip`], [`networks`], [`groups`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
+//! Ganeti's clients, [`ramdisks`] by agents in ramdisks, [`agent_keys`] by machines that ask for keys of disks, [`front`] by REST, [`sabactl`] by sabakan's command line; [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod ignition;
@@ -24,6 +24,7 @@ mod resent;
 mod restart;
 mod upgrade;
 
+mod agent_keys;
 mod bare_values;
 mod bmc;
 mod bytes;
@@ -36,6 +37,7 @@ mod front;
 mod ganeti;
 mod ganeti_cli;
 mod ganeti_socket;
+mod groups;
 mod locks;
 mod master_ip;
 mod metrics;

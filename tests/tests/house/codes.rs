@@ -66,6 +66,7 @@ const WITHOUT: &[(&str, &[&str])] = &[
             "blobs/src/",
             "hostnet/src/",
             "netboot/src/dhcp/",
+            "netboot/src/key_desk.rs",
             "netboot/src/leasing.rs",
             "netboot/src/rack.rs",
             "noded/src/master_address",

@@ -60,6 +60,7 @@ const MODEL_LIBRARIES: &[&str] = &[
     "thiserror",
     "ipnet",
     "uuid",
+    "zeroize",
 ];
 
 #[test]

@@ -33,6 +33,7 @@ fn every_port_and_user_is_documented() {
         layout::RAPI_PORT,
         layout::BOOT_PORT,
         layout::BOOT_PORT_ALIAS,
+        layout::KEYS_PORT,
         layout::DHCP_SERVER_PORT,
         layout::MASTER_METRICS_PORT,
         layout::PEER_PORT,

@@ -16,7 +16,7 @@ use super::by_machine::{self, Recruit, recruit};
 use super::{goes_on_if_silent, pool_has_room, readd, tell_callers};
 use crate::agents::Signed;
 use crate::config::{Config, ConfigChange};
-use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
+use crate::lu::{Context, Failure, LogicalUnit, Wanted, group, rack};
 use crate::queue::Decision;
 
 pub(crate) struct AddPlan {
@@ -102,6 +102,7 @@ impl LogicalUnit for NodeAdd {
             false => {
                 let machine = recruit.as_ref().map(|recruit| &recruit.serial);
                 is_new(&config, &name, machine, (primary_ip, rpc_port))?;
+                config.group_for(self.group.as_deref())?;
             }
         }
         if let Some(rack) = self.rack
@@ -213,6 +214,7 @@ fn added(op: &NodeAdd, new: New, config: &Config) -> Decision<()> {
         renewing: None,
         rack: op.rack,
         machine,
+        group: group::reference(config.group_for(op.group.as_deref())?),
         master_capable: capable,
         witness,
         vm_capable: op.vm_capable != Some(false),
