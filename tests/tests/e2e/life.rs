@@ -303,3 +303,34 @@ fn a_rack_is_deployed_in_steps_that_end_with_a_failure() {
     assert!(listed.contains("MACHINE_INSPECT(SN1)"), "{chain}{listed}");
     assert_eq!((scene.state(), scene.bmc.seen().starts), ("healthy".to_owned(), 2));
 }
+
+#[test]
+fn a_machine_that_falls_silent_is_unreachable_until_its_next_sign() {
+    let scene = Scene::begin();
+    let refused = scene.gnt("cluster modify --silence-deadline 59");
+    assert!(refused.failed(1).contains("at least 60 s"), "{refused:?}");
+    let _soon = scene.gnt("cluster modify --silence-deadline 60").ok();
+    let _first = scene.gnt("machine deploy SN1 --image debian/12 --yes").ok();
+    wait_for("a second sign of life", PATIENCE, || {
+        says_up(&scene.up());
+        let row = scene.gnt("machine list --json -o sign_every SN1").json();
+        row[0]["sign_every"].as_u64()
+    });
+    let jobs = || scene.gnt("job list --no-headers -o id,summary,status").ok().to_owned();
+    scene.wait_for("unreachable");
+    let why = scene.row()["state_reason"].as_str().unwrap().to_owned();
+    assert!(why.starts_with("no sign of life since 20"), "{why}");
+    assert!(jobs().contains("MACHINE_EXPIRE(SN1)"), "{}", jobs());
+    wait_for("the alarm", PATIENCE, || {
+        let status = scene.gnt("cluster status --json").json();
+        status.to_string().contains("machine-silent").then_some(())
+    });
+    wait_for("its return", PATIENCE, || {
+        says_up(&scene.up());
+        (scene.state() == "healthy").then_some(())
+    });
+    // What it said before its power was switched counts for nothing, and it has the time to boot.
+    scene.plays(Plays::Silent);
+    let _cycled = scene.gnt("machine power cycle SN1 --yes").ok();
+    assert_eq!(scene.state(), "healthy");
+}

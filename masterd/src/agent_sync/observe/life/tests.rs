@@ -51,6 +51,7 @@ fn up(cycle: u64, stage: BootStage) -> Observation {
         registered: None,
         cycle,
         earlier: Vec::new(),
+        every: None,
         fetched: None,
     }
 }
