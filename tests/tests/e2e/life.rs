@@ -249,6 +249,52 @@ fn a_master_that_dies_leaves_no_machine_between_two_states() {
     assert_eq!(scene.state(), "healthy");
 }
 
+/// Requests to the controller after which the master is killed: more than a deployment makes.
+const POINTS: u32 = 20;
+
+#[test]
+fn a_master_killed_at_any_point_of_a_deployment_leaves_a_named_state() {
+    let scene = Scene::begin();
+    let requests = || scene.bmc.seen().requests;
+    for point in 0..POINTS {
+        let before = requests();
+        let job = scene.submitted("machine deploy SN1 --image debian --yes --submit");
+        let is_over = wait_for("the point", PATIENCE, || {
+            let is_over = scene.cluster.status(job) == "success";
+            (is_over || requests() >= before + point).then_some(is_over)
+        });
+        scene.cluster.kill_master();
+        scene.cluster.start_master();
+        wait_for(&format!("an end of what died after {point} requests"), PATIENCE, || {
+            // A job that had not begun begins anew.
+            let has_ended = matches!(scene.cluster.status(job).as_str(), "error" | "success");
+            let state = scene.state();
+            let is_named = matches!(state.as_str(), "healthy" | "deploy-failed" | "enrolled");
+            (has_ended && is_named).then_some(())
+        });
+        if is_over {
+            break;
+        }
+    }
+    let _at_last = scene.gnt("machine deploy SN1 --image debian --yes").ok();
+    assert_eq!(scene.state(), "healthy");
+}
+
+#[test]
+fn a_controller_that_does_nothing_fails_a_deployment_by_its_name() {
+    let scene = Scene::begin();
+    let _well = scene.gnt("machine deploy SN1 --image debian --yes").ok();
+    scene.bmc.fail(Faults { lies: true, ..Faults::default() });
+    let failed = scene.gnt("machine deploy SN1 --image debian --yes");
+    let row = scene.row();
+    assert_eq!(row["state"], "deploy-failed", "{failed:?}");
+    assert!(failed.failed(1).contains(row["state_reason"].as_str().unwrap()), "{failed:?}");
+    assert_eq!((scene.bmc.seen().power, scene.bmc.seen().starts), (PowerState::On, 1));
+    scene.bmc.fail(Faults::default());
+    let _at_last = scene.gnt("machine deploy SN1 --image debian --yes").ok();
+    assert_eq!(scene.state(), "healthy");
+}
+
 #[test]
 fn a_rescue_a_retirement_and_what_somebody_switches_by_hand() {
     let scene = Scene::begin();
