@@ -282,7 +282,7 @@ impl AgentSync {
             ..
         } = exchanged;
         let config = Arc::clone(&self.published.snapshot().config);
-        self.contacts.signs.see(node, &config, self.now(), signs);
+        self.contacts.signs.see(&node.name, &config, self.now(), signs);
         troubles.truncate(TROUBLES_MAX);
         network_drift.truncate(TROUBLES_MAX);
         if talk.incarnation != Some(incarnation) {

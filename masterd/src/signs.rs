@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use model::node::Node;
 use model::{NodeName, Serial, Timestamp};
 use parking_lot::RwLock;
 use rpc::calls::{SIGNS_TOLD_MAX, Sign};
@@ -44,8 +43,9 @@ impl Default for Signs {
 
 impl Signs {
     /// Takes what the agent of a rack tells of its machines.
-    pub(crate) fn see(&self, node: &Node, config: &Config, now: Timestamp, told: Vec<Sign>) {
-        if told.is_empty() {
+    pub(crate) fn see(&self, node: &NodeName, config: &Config, now: Timestamp, told: Vec<Sign>) {
+        let served = config.nodes.get(node).and_then(|node| node.rack);
+        if told.is_empty() || served.is_none() {
             return;
         }
         let elapsed = self.began.elapsed();
@@ -53,7 +53,7 @@ impl Signs {
         for Sign { serial, registered, cycle, age_s, every_s } in
             told.into_iter().take(SIGNS_TOLD_MAX)
         {
-            let its_own = |machine: &model::machine::Machine| Some(machine.rack) == node.rack;
+            let its_own = |machine: &model::machine::Machine| Some(machine.rack) == served;
             if !config.machines.get(&serial).is_some_and(|machine| its_own(machine)) {
                 continue;
             }
@@ -61,7 +61,7 @@ impl Signs {
             let last = LastSign {
                 registered,
                 cycle,
-                agent: node.name.clone(),
+                agent: node.clone(),
                 heard,
                 at: now.plus_seconds(-i64::from(age_s)),
                 every: every_s,

@@ -270,27 +270,14 @@ fn a_master_killed_at_any_point_of_a_deployment_leaves_a_named_state() {
             let has_ended = matches!(scene.cluster.status(job).as_str(), "error" | "success");
             let state = scene.state();
             let is_named = matches!(state.as_str(), "healthy" | "deploy-failed" | "enrolled");
-            (has_ended && is_named).then_some(())
+            // Nobody switched it on: its deadline ends that.
+            let waits = state == "deploy-wait" && scene.bmc.seen().power == PowerState::Off;
+            (has_ended && (is_named || waits)).then_some(())
         });
         if is_over {
             break;
         }
     }
-    let _at_last = scene.gnt("machine deploy SN1 --image debian --yes").ok();
-    assert_eq!(scene.state(), "healthy");
-}
-
-#[test]
-fn a_controller_that_does_nothing_fails_a_deployment_by_its_name() {
-    let scene = Scene::begin();
-    let _well = scene.gnt("machine deploy SN1 --image debian --yes").ok();
-    scene.bmc.fail(Faults { lies: true, ..Faults::default() });
-    let failed = scene.gnt("machine deploy SN1 --image debian --yes");
-    let row = scene.row();
-    assert_eq!(row["state"], "deploy-failed", "{failed:?}");
-    assert!(failed.failed(1).contains(row["state_reason"].as_str().unwrap()), "{failed:?}");
-    assert_eq!((scene.bmc.seen().power, scene.bmc.seen().starts), (PowerState::On, 1));
-    scene.bmc.fail(Faults::default());
     let _at_last = scene.gnt("machine deploy SN1 --image debian --yes").ok();
     assert_eq!(scene.state(), "healthy");
 }
@@ -368,8 +355,9 @@ fn a_machine_that_falls_silent_is_unreachable_until_its_next_sign() {
     assert!(why.starts_with("no sign of life since 20"), "{why}");
     assert!(jobs().contains("MACHINE_EXPIRE(SN1)"), "{}", jobs());
     wait_for("the alarm", PATIENCE, || {
-        let status = scene.gnt("cluster status --json").json();
-        status.to_string().contains("machine-silent").then_some(())
+        // Its exit status tells of alarms.
+        let status = scene.gnt("cluster status --json").stdout;
+        status.contains("silent machine SN1").then_some(())
     });
     wait_for("its return", PATIENCE, || {
         says_up(&scene.up());
