@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use super::cluster::{Cluster, ClusterError, pause};
-use super::front::wrk::{self, CONNECTIONS, Found};
+use super::front::wrk::{self, Found};
 use super::queue::count_as_number;
 use super::register::{MODE, serial};
 use super::report::{Report, Target};
@@ -26,6 +26,8 @@ const MACHINES: u32 = 10_000;
 const SIGNS_PER_SECOND: u32 = 333;
 /// Lookups a second, of which each waits for its answer.
 const LOOKUPS_PER_SECOND: u32 = 1_000;
+/// Connections: half of what the agent gives one address, so that those of the load before are no matter.
+const CONNECTIONS: u32 = 16;
 /// Machines whose ramdisks are looked up.
 const RAMDISKS: u32 = 10;
 /// Machines that are deployed, those after which memory is looked at first, and how many at once.
@@ -107,7 +109,7 @@ impl Scene {
     /// `wrk` at the agent, each request for another machine; as fast as it goes without a rate.
     fn load(&self, load: &Load<'_>, seconds: u64) -> Result<Found, ClusterError> {
         let script = self.write("load.lua", &load.script())?;
-        wrk::measured(&script, &format!("http://{SERVER}/"), seconds)
+        wrk::measured(&script, &format!("http://{SERVER}/"), (CONNECTIONS, seconds))
     }
 
     /// Processor seconds of master and agent.
@@ -320,7 +322,7 @@ mod tests {
             let load = Load { method: "GET", path: "/%d", header: "", machines: 5, per_second };
             load.script()
         };
-        assert!(load(Some(1_000)).contains("return 32 end") && load(None).contains("return 0 end"));
+        assert!(load(Some(1_000)).contains("return 16 end") && load(None).contains("return 0 end"));
         assert_eq!(mac(10_000), "52:54:00:00:27:10");
     }
 }

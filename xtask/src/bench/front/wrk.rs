@@ -8,7 +8,7 @@ use crate::bench::cluster::ClusterError;
 use crate::needs;
 
 /// Connections: as many as kept ones at the master's socket.
-pub(in crate::bench) const CONNECTIONS: u32 = 32;
+pub(super) const CONNECTIONS: u32 = 32;
 
 /// The end of a script: prints what [`measured`] reads.
 pub(in crate::bench) const DONE: &str = "function done(s, latency)
@@ -45,18 +45,18 @@ pub(super) fn run(
     seconds: u64,
 ) -> Result<Found, ClusterError> {
     let script = door.write("load.lua", script(request, machines).as_bytes())?;
-    measured(&script, &door.url("/"), seconds)
+    measured(&script, &door.url("/"), (CONNECTIONS, seconds))
 }
 
 /// What comes of a script, which ends with [`DONE`].
 pub(in crate::bench) fn measured(
     script: &str,
     url: &str,
-    seconds: u64,
+    (connections, seconds): (u32, u64),
 ) -> Result<Found, ClusterError> {
     let program = needs::provide("wrk").map_err(ClusterError::Client)?;
     let mut command = Command::new(program);
-    command.args(["-t", "1", "-c", &CONNECTIONS.to_string(), "-d", &format!("{seconds}s")]);
+    command.args(["-t", "1", "-c", &connections.to_string(), "-d", &format!("{seconds}s")]);
     command.args(["--timeout", "60s", "-s", script, url]).stdin(Stdio::null());
     let ended = command.output()?;
     let text = String::from_utf8_lossy(&ended.stdout);
