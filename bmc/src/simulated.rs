@@ -51,6 +51,8 @@ pub struct Seen {
     pub starts: u32,
     /// Sessions that were not ended.
     pub sessions: u32,
+    /// Requests that came.
+    pub requests: u32,
 }
 
 /// Told whenever a machine's power is switched.
@@ -103,6 +105,7 @@ impl Simulated {
                 boot_once: None,
                 starts: 0,
                 sessions: 0,
+                requests: 0,
             }),
             hook,
         });
@@ -176,6 +179,7 @@ async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin, machine: Arc<Machine
 }
 
 async fn answer(request: Request<Incoming>, machine: &Machine) -> Response<Full<Bytes>> {
+    machine.seen.lock().requests += 1;
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();

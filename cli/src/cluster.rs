@@ -211,6 +211,10 @@ pub(crate) struct ModifyArguments {
     /// Whether the master applies a host's network again where the host drifted from it.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     mend_network: Option<YesNo>,
+    /// Seconds after which a machine in service that told signs of life and tells none is unreachable: 60 to
+    /// 86400, or 0 for never; 300 in a new cluster.
+    #[arg(long, value_name = "SECONDS")]
+    silence_deadline: Option<u32>,
     /// What machines boot to be inspected, cleaned or rescued; `local` for nothing.
     #[arg(long, value_name = "IMAGE")]
     ramdisk_image: Option<BootTarget>,
@@ -339,6 +343,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         master_netmask: arguments.master_netmask,
         auto_failover: truth(arguments.auto_failover),
         mend_network: truth(arguments.mend_network),
+        silence_deadline: arguments.silence_deadline,
         ramdisk_image: arguments.ramdisk_image,
         override_seen: arguments.override_seen,
         ..ClusterSetParams::default()

@@ -283,8 +283,11 @@ impl AgentSync {
             certificate_ends,
             mut troubles,
             mut network_drift,
+            signs,
             ..
         } = exchanged;
+        let config = Arc::clone(&self.published.snapshot().config);
+        self.contacts.signs.see(&node.name, &config, self.now(), signs);
         troubles.truncate(TROUBLES_MAX);
         network_drift.truncate(TROUBLES_MAX);
         if talk.incarnation != Some(incarnation) {

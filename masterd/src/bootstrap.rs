@@ -208,6 +208,7 @@ fn store_documents(
         master_netmask: wanted.master_netmask,
         auto_failover: false,
         mend_network: false,
+        silence_deadline: model::cluster::SILENCE_DEADLINE,
         ramdisk_image: None,
         tags: Vec::new(),
         watcher_pause: None,

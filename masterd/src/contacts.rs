@@ -9,6 +9,7 @@ use parking_lot::RwLock;
 use rpc::RpcError;
 use tokio::sync::watch;
 
+use crate::signs::Signs;
 use crate::strangers::Strangers;
 
 /// How one agent was found at the last attempt.
@@ -59,6 +60,8 @@ pub struct Contacts {
     blobs: RwLock<HashMap<NodeName, Arc<BTreeSet<Blob>>>>,
     /// Machines that are not registered and were seen by agents.
     pub(crate) strangers: Strangers,
+    /// Signs of life of machines.
+    pub(crate) signs: Signs,
     /// Nodes that are being given their certificate.
     enrolling: Arc<watch::Sender<BTreeSet<NodeName>>>,
 }

@@ -50,6 +50,7 @@ pub mod rack_shares;
 pub mod rack_status;
 mod reconciler;
 pub mod secrets;
+pub mod signs;
 mod spool;
 pub mod ssconf;
 pub mod status;

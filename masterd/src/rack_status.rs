@@ -234,7 +234,8 @@ mod tests {
             StageSeen { stage, at: NOW, agent: "n2.example".to_owned(), fetched: None, cycle: 0 };
         let address = [10, 69, 0, 40].into();
         let (agent, stages) = ("n2.example".to_owned(), vec![seen]);
-        let boot = Boot { stage, address, mac: None, agent, seen: NOW, stages, before: Vec::new() };
+        let (before, every) = (Vec::new(), None);
+        let boot = Boot { stage, address, mac: None, agent, seen: NOW, stages, before, every };
         config.apply([ConfigChange::Boot(LastBoot { serial: "s1".parse().unwrap(), boot })]);
     }
 

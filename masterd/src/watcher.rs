@@ -5,6 +5,7 @@
 pub mod alarms;
 pub mod machines;
 pub mod rules;
+pub mod silence;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use jobs::{AutoArchived, Event};
 use model::node::NodeRole;
 use model::opcode::{OpInput, ReasonEntry};
-use model::{Job, JobId, Timestamp};
+use model::{Job, JobId, NodeName, Timestamp};
 use parking_lot::RwLock;
 use rpc::calls::Caller;
 use stdx::Clock;
@@ -30,6 +31,7 @@ use crate::reconciler::Reconciler;
 use crate::replica_audit::ReplicaAudit;
 use alarms::Alarm;
 use rules::{Agent, Round, Seen, Task, Watch};
+use silence::Silence;
 
 /// What its jobs have as their first reason.
 pub const SOURCE: &str = "gnt:watcher";
@@ -194,9 +196,23 @@ impl Watcher {
             copies: self.audit.differ(),
             unserved: unserved(config),
             machines: machines::find(config, self.now(), |job| self.published.jobs.has_ended(job)),
+            silence: self.silence(config, at.as_secs()),
             ended: ended.map(|(_, number)| number).sum(),
             live,
         }
+    }
+
+    /// Who in service is silent.
+    fn silence(&self, config: &Config, at: u64) -> Silence {
+        let now = self.now();
+        let contacts = self.contacts.all();
+        let reached = |agent: &NodeName| {
+            let contact = contacts.get(agent).filter(|c| c.failure.is_none() && !c.behind)?;
+            u64::try_from(now.micros().saturating_sub(contact.since.micros()) / 1_000_000).ok()
+        };
+        self.contacts.signs.look(|signs, elapsed| {
+            silence::find(config, silence::Ears { signs, elapsed, at, now }, reached)
+        })
     }
 
     fn now(&self) -> Timestamp {

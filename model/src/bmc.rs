@@ -277,13 +277,20 @@ pub struct Inspection {
     pub source: Source,
     /// What was found.
     pub inventory: Inventory,
-    /// When other hardware was found before.
+    /// What the other source told last: two sources name parts differently.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<Box<Inventory>>,
+    /// When other hardware was found, unless that was accepted since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Timestamp>,
-    /// What changed then, a line each.
+    /// What changed until then, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
 }
+
+/// Changes of hardware that are kept: more than a machine has parts that break before somebody looks. The
+/// oldest are forgotten.
+pub const HARDWARE_CHANGES_MAX: usize = 64;
 
 impl Inspection {
     /// The same after another look.
@@ -292,18 +299,28 @@ impl Inspection {
         before: Option<&Self>,
         serial: Serial,
         at: Timestamp,
-        told: (Source, Inventory),
+        (source, inventory): (Source, Inventory),
     ) -> Self {
-        let (source, inventory) = told;
-        // Two sources name parts differently.
-        let comparable = before.filter(|before| before.source == source);
-        let changes = comparable.map(|before| before.inventory.changes(&inventory));
-        let (changed, changes) = match (changes.filter(|changes| !changes.is_empty()), before) {
-            (Some(changes), _) => (Some(at), changes),
-            (None, Some(before)) => (before.changed, before.changes.clone()),
-            (None, None) => (None, Vec::new()),
+        let (same, other) = match before {
+            Some(before) if before.source == source => {
+                (Some(&before.inventory), before.other.clone())
+            }
+            Some(before) => (before.other.as_deref(), Some(Box::new(before.inventory.clone()))),
+            None => (None, None),
         };
-        Self { serial, at, source, inventory, changed, changes }
+        let fresh = same.map(|same| same.changes(&inventory)).unwrap_or_default();
+        let changed = if fresh.is_empty() { before.and_then(|b| b.changed) } else { Some(at) };
+        let mut changes = before.map(|before| before.changes.clone()).unwrap_or_default();
+        changes.retain(|known| !fresh.contains(known));
+        changes.extend(fresh);
+        changes.drain(..changes.len().saturating_sub(HARDWARE_CHANGES_MAX));
+        Self { serial, at, source, inventory, other, changed, changes }
+    }
+
+    /// The same where its changes are accepted.
+    #[must_use]
+    pub fn accepted(&self) -> Self {
+        Self { changed: None, changes: Vec::new(), ..self.clone() }
     }
 }
 

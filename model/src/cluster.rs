@@ -21,6 +21,12 @@ pub const MAX_TRACKED_JOBS: u32 = 25;
 /// First bytes of instances' Ethernet addresses, unless the operator says otherwise.
 pub const MAC_PREFIX: &str = "aa:00:00";
 
+/// Seconds of silence after which a machine is unreachable, unless the operator says otherwise: ten signs
+/// of one that gives one each half minute.
+pub const SILENCE_DEADLINE: u32 = 300;
+/// The least number of them: twice what agents and exchanges take to pass a sign on.
+pub const SILENCE_MIN: u32 = 60;
+
 /// The document `config/cluster`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
@@ -58,6 +64,10 @@ pub struct Cluster {
     /// Whether the master applies a host's network again where the host drifted from it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mend_network: bool,
+    /// Seconds after which a machine in service that told signs of life and tells none is unreachable; 0 for
+    /// never.
+    #[serde(default = "silence_deadline", skip_serializing_if = "is_usual_silence")]
+    pub silence_deadline: u32,
     /// What machines boot to be inspected, cleaned or rescued, unless something else is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ramdisk_image: Option<BootTarget>,
@@ -72,6 +82,15 @@ pub struct Cluster {
     /// The override of which nobody has said yet that it was seen to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overridden: Option<Overridden>,
+}
+
+const fn silence_deadline() -> u32 {
+    SILENCE_DEADLINE
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_usual_silence(seconds: &u32) -> bool {
+    *seconds == SILENCE_DEADLINE
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]

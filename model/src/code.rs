@@ -151,6 +151,10 @@ codes! {
         "Something that a machine should do failed",
     MachineOverdue "machine-overdue"
         "A machine is longer in its state than it may be",
+    HardwareChanged "hardware-changed"
+        "The hardware of a machine is not what it was",
+    MachineSilent "machine-silent"
+        "A machine in service gives no sign of life any more",
     NotAccepted "not-accepted"
         "Two nodes do not accept each other, because of a certificate or a list of callers",
     OtherCluster "other-cluster"

@@ -227,6 +227,9 @@ pub struct Boot {
     /// The stages of the boot before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<StageSeen>,
+    /// Seconds between two signs of life of its system; none where that gives one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<u32>,
 }
 
 /// A stage of a boot.

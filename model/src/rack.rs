@@ -160,8 +160,18 @@ impl RackMachine {
         (stage, fetched): (BootStage, Option<Fetched>),
     ) -> Observation {
         let (serial, registered, cycle) = (self.serial.clone(), self.registered, self.cycle);
-        let earlier = Vec::new();
-        Observation::Boot { rack, serial, address, mac, stage, registered, cycle, earlier, fetched }
+        Observation::Boot {
+            rack,
+            serial,
+            address,
+            mac,
+            stage,
+            registered,
+            cycle,
+            earlier: Vec::new(),
+            fetched,
+            every: None,
+        }
     }
 }
 
@@ -236,6 +246,9 @@ pub enum Observation {
         /// The document that it fetched, where the stage is about one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fetched: Option<Fetched>,
+        /// Seconds since its system told the same before, where it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        every: Option<u32>,
     },
     /// The ramdisk of a machine was heard: all that is known of it, so that the newest word is enough.
     Ramdisk {

@@ -12,12 +12,13 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use model::Timestamp;
 use model::rack::{Event, Observation, RackDocument};
 use queue_format::{Callbacks, Change, Committer, Epoch, Fill, Health, Key, Store, StoreOptions};
-use rpc::calls::{AllowList, Membership, RamdiskTold};
+use rpc::calls::{AllowList, Membership, RamdiskTold, Sign};
 use rpc::fence::Obeyed;
 use stdx::metrics::{Histogram, LATENCY};
 
@@ -30,6 +31,7 @@ mod keys;
 mod ramdisks;
 mod repeats;
 mod restore;
+mod signs;
 
 pub use error::LedgerError;
 pub use ramdisks::{Durable, Ramdisks, is_of};
@@ -37,6 +39,7 @@ pub use ramdisks::{Durable, Ramdisks, is_of};
 use changes::{Changed, Changes};
 use repeats::Repeats;
 use restore::Owner;
+use signs::{Heard, Signs};
 
 /// Bytes of a journal segment. A rack document must fit half of one; an agent changes little, and
 /// two of these are made when it starts for the first time.
@@ -67,6 +70,8 @@ pub struct Ledger {
     incarnation: Uuid,
     /// Another one after each start.
     run: Uuid,
+    /// When that began.
+    began: Instant,
     /// When the node was enrolled.
     enrolled: Timestamp,
     commit_seconds: Arc<Histogram>,
@@ -80,6 +85,7 @@ struct State {
     ramdisks: Ramdisks,
     changes: Changes,
     repeats: Repeats,
+    signs: Signs,
 }
 
 /// What changed, for another agent.
@@ -154,12 +160,22 @@ impl Ledger {
             ramdisks: found.ramdisks,
             changes,
             repeats: Repeats::default(),
+            signs: Signs::default(),
         };
         let state = Mutex::new(state);
         let enrolled = membership.enrolled;
-        let run = Uuid::new_v4();
-        let ledger =
-            Self { committer, state, durable, changed, incarnation, run, enrolled, commit_seconds };
+        let (run, began) = (Uuid::new_v4(), Instant::now());
+        let ledger = Self {
+            committer,
+            state,
+            durable,
+            changed,
+            incarnation,
+            run,
+            began,
+            enrolled,
+            commit_seconds,
+        };
         ledger.begin(&Owner::of(membership), found.foreign)?;
         Ok((ledger, found.restored))
     }
@@ -270,16 +286,34 @@ impl Ledger {
     }
 
     /// Notes what was seen. It is handed out once it is durable; nobody waits for it here. Gives whether
-    /// it tells something new.
+    /// it tells something new. Signs of life are news twice in a boot; the others are [told](Self::signs)
+    /// from memory alone.
     ///
     /// # Errors
     /// The store does not take it: then it is not noted.
-    pub fn note(&self, at: Timestamp, observation: Observation) -> Result<bool, LedgerError> {
+    pub fn note(&self, at: Timestamp, mut observation: Observation) -> Result<bool, LedgerError> {
         let mut state = self.state.lock();
         if !state.repeats.is_news(at, &observation) {
             return Ok(false);
         }
-        self.submit_events(&mut state, Vec::new(), at, vec![observation]).map(|_| true)
+        let heard = state.signs.hear(self.began.elapsed(), &observation);
+        match (heard, &mut observation) {
+            (Heard::Again, _) => return Ok(false),
+            (Heard::Second(seconds), Observation::Boot { every, .. }) => *every = Some(seconds),
+            (Heard::Second(_) | Heard::First, _) => {}
+        }
+        let noted = self.submit_events(&mut state, Vec::new(), at, vec![observation.clone()]);
+        if noted.is_err() {
+            state.signs.forget(&observation);
+        }
+        noted.map(|_| true)
+    }
+
+    /// Signs of life to tell the master of, at most so many: those that it does not know, or each one's last
+    /// where it knows nothing.
+    #[must_use]
+    pub fn signs(&self, knows_nothing: bool, most: usize) -> Vec<Sign> {
+        self.state.lock().signs.to_tell(self.began.elapsed(), knows_nothing, most)
     }
 
     /// Submits `changes` with the events of `observations`. The lock that `state` came from is

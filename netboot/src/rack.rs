@@ -33,13 +33,22 @@ struct Served {
     document: Arc<RackDocument>,
     /// Its machines by the UUID that ramdisks know them by: ten thousand tell it twice a minute.
     by_uuid: HashMap<Uuid, usize>,
+    /// The same by serial number and by Ethernet address, for their signs of life.
+    by_serial: HashMap<Serial, usize>,
+    by_mac: HashMap<MacAddress, usize>,
 }
 
 impl Served {
     fn new(document: RackDocument) -> Self {
         let uuids = document.machines.iter().map(|m| node_uuid(m.uuid, &m.serial));
         let by_uuid = uuids.enumerate().map(|(at, uuid)| (uuid, at)).collect();
-        Self { document: Arc::new(document), by_uuid }
+        let machines = || document.machines.iter().enumerate();
+        let by_serial = machines().map(|(at, machine)| (machine.serial.clone(), at)).collect();
+        let macs = |(at, machine): (usize, &RackMachine)| {
+            machine.mac.iter().map(move |mac| (*mac, at)).collect::<Vec<_>>()
+        };
+        let by_mac = machines().flat_map(macs).collect();
+        Self { document: Arc::new(document), by_uuid, by_serial, by_mac }
     }
 }
 
@@ -192,6 +201,22 @@ impl Racks {
         let place =
             |served: &Served| Some((Arc::clone(&served.document), *served.by_uuid.get(&uuid)?));
         documents.values().filter_map(place).collect()
+    }
+
+    /// The machines that have this serial number, or one of these Ethernet addresses.
+    #[must_use]
+    pub fn with(&self, serial: &Serial, macs: &[MacAddress]) -> Vec<(u32, RackMachine)> {
+        let documents = self.documents.read();
+        let of = |served: &Served| {
+            let by_mac = macs.iter().filter_map(|mac| served.by_mac.get(mac));
+            let mut places: Vec<usize> =
+                served.by_serial.get(serial).into_iter().chain(by_mac).copied().collect();
+            places.sort_unstable();
+            places.dedup();
+            let machines = places.into_iter().filter_map(|at| served.document.machines.get(at));
+            machines.map(|machine| (served.document.rack, machine.clone())).collect::<Vec<_>>()
+        };
+        documents.values().flat_map(of).collect()
     }
 
     /// Which versions are held.

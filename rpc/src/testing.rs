@@ -133,6 +133,7 @@ impl Agent for MemoryAgent {
                     callers: None,
                     certificate_ends: None,
                     troubles: Vec::new(),
+                    signs: Vec::new(),
                     network_drift: Vec::new(),
                     key_requests: Vec::new(),
                 };

@@ -109,6 +109,7 @@ fn observation() -> impl Strategy<Value = Observation> {
         stage,
         registered: None,
         earlier: Vec::new(),
+        every: None,
         fetched: None,
     });
     prop_oneof![3 => lease, 2 => boot]

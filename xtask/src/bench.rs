@@ -13,6 +13,7 @@ pub mod floor;
 pub mod front;
 pub mod http;
 pub mod instructions;
+pub mod lifecycle;
 pub mod live;
 pub mod locks;
 pub mod network;
@@ -136,6 +137,11 @@ pub const BENCHES: &[Bench] = &[
         name: "front",
         about: "10,000 machines over HTTPS with a password, beside the same questions by LUXI",
         run: front::bench,
+    },
+    Bench {
+        name: "lifecycle",
+        about: "signs of life and lookups of 10,000 machines, and 1,000 deployments",
+        run: lifecycle::bench,
     },
     Bench {
         name: "network",

@@ -198,6 +198,7 @@ impl Info<'_> {
         if self.get("mend_network").as_bool() == Some(true) {
             entries.push(value("networks mended", "mend_network"));
         }
+        entries.push(value("silence deadline", "silence_deadline"));
         if !self.get("ramdisk_image").is_null() {
             entries.push(value("ramdisk image", "ramdisk_image"));
         }

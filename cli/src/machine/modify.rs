@@ -13,9 +13,9 @@ use super::label;
 use crate::error::CliError;
 
 /// The names of what can be forgotten.
-const CLEARABLE: [&str; 6] = {
-    let [(a, _), (b, _), (c, _), (d, _), (e, _), (f, _)] = Clearable::ALL;
-    [a, b, c, d, e, f]
+const CLEARABLE: [&str; 7] = {
+    let [(a, _), (b, _), (c, _), (d, _), (e, _), (f, _), (g, _)] = Clearable::ALL;
+    [a, b, c, d, e, f, g]
 };
 
 /// Changes of one machine.

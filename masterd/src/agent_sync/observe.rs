@@ -127,6 +127,7 @@ impl<'a> Fold<'a> {
                 cycle,
                 earlier,
                 fetched,
+                every,
                 ..
             } => {
                 let Some(machine) = self.config.machines.get(serial) else { return };
@@ -151,7 +152,16 @@ impl<'a> Fold<'a> {
                     cycle: *cycle,
                 };
                 let mut timeline = self.timeline(serial);
-                for seen in earlier.iter().chain([&last]) {
+                let known = timeline.now.last();
+                let is_known = known.is_some_and(|seen| system(seen) && *stage == seen.stage);
+                let every = every.or_else(|| {
+                    // The first sign of a boot: whether others follow is not known of what boots now.
+                    let begins = *stage == BootStage::System && !is_known;
+                    self.boot(serial).and_then(|boot| boot.every).filter(|_| !begins)
+                });
+                // A second sign is no news of the boot.
+                let last = Some(last).filter(|_| !is_known);
+                for seen in earlier.iter().chain(&last) {
                     timeline.see(StageSeen { agent: agent.clone(), ..seen.clone() });
                 }
                 let Timeline { now: stages, before } = timeline;
@@ -163,6 +173,7 @@ impl<'a> Fold<'a> {
                     seen: event.at,
                     stages,
                     before,
+                    every,
                 };
                 self.boots.insert(serial.clone(), boot);
             }
@@ -240,6 +251,7 @@ impl<'a> Fold<'a> {
             let same = |boot: &&Boot| boot.mac == Some(lease.mac) || !boot.stages.is_empty();
             let known = self.boot(&serial).filter(same);
             let stage = known.map_or(BootStage::Lease, |boot| boot.stage);
+            let every = self.boot(&serial).and_then(|boot| boot.every);
             let Timeline { now: stages, before } = self.timeline(&serial);
             let boot = Boot {
                 stage,
@@ -249,6 +261,7 @@ impl<'a> Fold<'a> {
                 seen: at,
                 stages,
                 before,
+                every,
             };
             self.boots.insert(serial, boot);
         }

@@ -92,7 +92,7 @@ fn boot(number: u8, address: u8) -> LastBoot {
     let (stage, agent) = (BootStage::Script, "n1".to_owned());
     let address = [10, 0, 0, address].into();
     let (stages, before) = (Vec::new(), Vec::new());
-    let boot = Boot { stage, address, mac: None, agent, seen: NOW, stages, before };
+    let boot = Boot { stage, address, mac: None, agent, seen: NOW, stages, before, every: None };
     LastBoot { serial: serial(number), boot }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jobs::locks::{Level, LockName, Mode};
-use model::cluster::Cluster;
+use model::cluster::{Cluster, SILENCE_MIN};
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::{ClusterPostInit, ClusterQuery, ClusterRedistConf, ClusterSetParams};
@@ -70,6 +70,9 @@ impl LogicalUnit for ClusterSetParams {
         {
             return wrong(format!("mac_prefix `{prefix}` is not three bytes, as aa:00:00"));
         }
+        if self.silence_deadline.is_some_and(|seconds| seconds != 0 && seconds < SILENCE_MIN) {
+            return wrong(format!("silence_deadline is 0 for never, or at least {SILENCE_MIN} s"));
+        }
         let config = context.config();
         if self.override_seen && config.cluster.overridden.is_some() {
             seen_by_all(&config)?;
@@ -103,6 +106,7 @@ impl LogicalUnit for ClusterSetParams {
                     master_netmask: self.master_netmask.or(old.master_netmask),
                     auto_failover: self.auto_failover.unwrap_or(old.auto_failover),
                     mend_network: self.mend_network.unwrap_or(old.mend_network),
+                    silence_deadline: keep(self.silence_deadline, old.silence_deadline),
                     ramdisk_image: match self.ramdisk_image {
                         None => old.ramdisk_image,
                         Some(image) => Some(image).filter(|image| !image.is_local()),

@@ -56,6 +56,7 @@ pub fn describe(config: &Config) -> Value {
         }),
         "auto_failover": cluster.auto_failover,
         "mend_network": cluster.mend_network,
+        "silence_deadline": cluster.silence_deadline,
         "ramdisk_image": cluster.ramdisk_image.as_ref().map(ToString::to_string),
         "kernel_parameters": config.kernel.as_deref().cloned().unwrap_or_default(),
         "ctime": seconds(cluster.ctime),
@@ -119,13 +120,13 @@ fn for_each_collector(value: &Value) -> Value {
 mod tests {
     use crate::testing::config;
 
-    /// Every key that Ganeti's clients may look at, `master_ip`, `auto_failover`, `mend_network`, `ramdisk_image` and
+    /// Every key that Ganeti's clients may look at, `master_ip`, `auto_failover`, `mend_network`, `silence_deadline`, `ramdisk_image` and
     /// `kernel_parameters`.
     const KEYS: &str = "software_version protocol_version config_version os_api_version \
         export_version vcs_version architecture name master default_hypervisor \
         enabled_hypervisors hvparams os_hvp beparams osparams ipolicy nicparams ndparams \
         diskparams candidate_pool_size max_running_jobs max_tracked_jobs mac_prefix \
-        master_ip auto_failover mend_network ramdisk_image kernel_parameters master_netdev master_netmask use_external_mip_script volume_group_name \
+        master_ip auto_failover mend_network silence_deadline ramdisk_image kernel_parameters master_netdev master_netmask use_external_mip_script volume_group_name \
         drbd_usermode_helper file_storage_dir shared_file_storage_dir gluster_storage_dir \
         maintain_node_health ctime mtime uuid tags uid_pool default_iallocator \
         default_iallocator_params reserved_lvs primary_ip_version prealloc_wipe_disks hidden_os \

@@ -139,6 +139,16 @@ pub const FIELDS: &[Field<MachineRow>] = &[
     field!("hardware", "Hardware", Other, "All that was found at its last inspection", |r| {
         r.inspection().map_or_else(|| Cell::optional(None::<bool>), |found| json(&found.inventory))
     }),
+    field!(
+        "sign_every",
+        "SignEvery",
+        Number,
+        "Seconds between two signs of life, if it repeats them",
+        |r| {
+            let boot = r.config.boots.get(&r.machine.serial);
+            Cell::optional(boot.and_then(|last| last.boot.every))
+        }
+    ),
     field!("inspected", "Inspected", Timestamp, "When that was", |r| {
         r.inspection().map_or_else(|| Cell::optional(None::<bool>), |found| json(&found.at))
     }),

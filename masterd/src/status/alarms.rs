@@ -112,6 +112,10 @@ kinds! {
     MachineFailed Warning,
     /// A machine is longer in its state than it may be.
     MachineOverdue Warning,
+    /// A machine's hardware changed.
+    HardwareChanged Warning,
+    /// A machine in service gives no sign of life any more, or many of an agent.
+    MachineSilent Warning,
     /// No new jobs are taken.
     Drained Warning,
     /// The watcher does nothing.
@@ -407,6 +411,8 @@ fn of_watcher(raised: &Alarm) -> Found {
         Subject::Network(_) => Kind::NetworkDrift,
         Subject::LateMachine(_) => Kind::MachineOverdue,
         Subject::FailedMachine(_) => Kind::MachineFailed,
+        Subject::Hardware(_) => Kind::HardwareChanged,
+        Subject::SilentMachine(_) | Subject::SilentMachines(_) => Kind::MachineSilent,
     };
     let Alarm { what, since, text, todo } = raised;
     alarm(kind, what.to_string(), Some(*since), text, todo)

@@ -10,6 +10,7 @@ use model::{NodeName, Serial, Timestamp};
 
 use super::machines::{OVERDUE_GRACE, Trouble};
 use super::rules::{Agent, BEHIND_DEADLINE, Seen};
+use super::silence::Held;
 use crate::replica_audit::Differ;
 use membership::pool::{Pool, PoolNode, Step, VOTERS_MIN, if_lost, next_step};
 
@@ -59,17 +60,25 @@ pub enum Subject {
     LateMachine(Serial),
     /// A machine that failed.
     FailedMachine(Serial),
+    /// A machine whose hardware changed.
+    Hardware(Serial),
+    /// A machine whose silence made it unreachable.
+    SilentMachine(Serial),
+    /// Machines of an agent that are silent at the same time.
+    SilentMachines(NodeName),
 }
 
 impl Subject {
     /// Every [`Subject::word`].
-    pub const WORDS: [&str; 11] = [
+    pub const WORDS: [&str; 13] = [
         "agent",
         "callers",
         "copies",
         "document",
+        "hardware-changed",
         "machine-failed",
         "machine-overdue",
+        "machine-silent",
         "master-address",
         "network-drift",
         "pool",
@@ -92,6 +101,8 @@ impl Subject {
             Self::Network(_) => "network-drift",
             Self::LateMachine(_) => "machine-overdue",
             Self::FailedMachine(_) => "machine-failed",
+            Self::Hardware(_) => "hardware-changed",
+            Self::SilentMachine(_) | Self::SilentMachines(_) => "machine-silent",
         }
     }
 
@@ -105,7 +116,11 @@ impl Subject {
             Self::Document(_) => BEHIND_DEADLINE + UNREACHED_DEADLINE,
             Self::Callers(_) => CALLERS_DEADLINE,
             Self::MasterAddress => ADDRESS_DEADLINE,
-            Self::Copies | Self::FailedMachine(_) => 0,
+            Self::Copies
+            | Self::FailedMachine(_)
+            | Self::Hardware(_)
+            | Self::SilentMachine(_)
+            | Self::SilentMachines(_) => 0,
             Self::LateMachine(_) => OVERDUE_GRACE,
             Self::Rack(_) | Self::Serving(..) => UNSERVED_DEADLINE,
             Self::Network(_) => DRIFT_DEADLINE,
@@ -128,6 +143,9 @@ impl fmt::Display for Subject {
             Self::Network(node) => write!(f, "network of {node}"),
             Self::LateMachine(serial) => write!(f, "machine {serial}"),
             Self::FailedMachine(serial) => write!(f, "failed machine {serial}"),
+            Self::Hardware(serial) => write!(f, "hardware of machine {serial}"),
+            Self::SilentMachine(serial) => write!(f, "silent machine {serial}"),
+            Self::SilentMachines(agent) => write!(f, "machines at {agent}"),
         }
     }
 }
@@ -212,6 +230,8 @@ fn found(seen: &Seen) -> Vec<Alarm> {
     let unserved = unserved.chain(seen.unserved.iter().map(|rack| unserved_rack(seen, rack)));
     let drifted = called().filter_map(|agent| drifted(seen, agent));
     let machines = seen.machines.told.iter().map(Trouble::alarm);
+    let machines = machines.chain(seen.machines.hardware.iter().cloned());
+    let machines = machines.chain(seen.silence.held.iter().map(Held::alarm));
     let nodes = silent.chain(behind).chain(callers).chain(whole).chain(unserved).chain(drifted);
     nodes.chain(machines).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::bmc::Inspection;
 use model::machine::Machine;
 use model::machine::life::State;
 use model::power_cycle::PowerCycle;
@@ -13,6 +14,8 @@ use crate::config::Config;
 /// Machines that are told one by one, those that are late the longest first: a hall that lost its power
 /// fills no screen.
 pub const TOLD_MAX: usize = 50;
+/// Changes of hardware that an alarm names; the list of machines has all.
+const CHANGES_TOLD_MAX: usize = 5;
 /// Machines that one look takes up to end what they do: more than one round submits jobs for.
 const ENDED_MAX: usize = 50;
 /// Seconds for which a watcher must have been at work before a machine is late: those that called while
@@ -33,6 +36,8 @@ pub struct Machines {
     pub left: Vec<Stay>,
     /// Those that a job switched off which ended before it switched them on again.
     pub off: Vec<Serial>,
+    /// Alarms about those whose hardware changed.
+    pub hardware: Vec<Alarm>,
 }
 
 /// A machine that is late, or that failed.
@@ -78,7 +83,29 @@ pub fn find(config: &Config, now: Timestamp, has_ended: impl Fn(JobId) -> bool) 
     let is_off = |cycle: &&Arc<PowerCycle>| cycle.switches_on.is_some_and(&has_ended);
     let off = config.power_cycles.values().filter(is_off).take(ENDED_MAX);
     let off = off.map(|cycle| cycle.serial.clone()).collect();
-    Machines { told, ended, left, off }
+    Machines { told, ended, left, off, hardware: hardware(config) }
+}
+
+/// Those whose hardware changed, the first of them.
+fn hardware(config: &Config) -> Vec<Alarm> {
+    let is_quiet = |serial| config.machines.get(serial).is_some_and(|m| m.maintenance.is_some());
+    let alarm = |found: &Arc<Inspection>| {
+        let (serial, since) = (&found.serial, found.changed?);
+        let told = &found.changes[..found.changes.len().min(CHANGES_TOLD_MAX)];
+        let more = found.changes.len() - told.len();
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        Some(Alarm {
+            what: Subject::Hardware(serial.clone()),
+            since,
+            text: format!("its hardware changed: {}{more}", told.join("; ")),
+            todo: format!(
+                "mend it and inspect it again; where it is as it should be, `gnt machine modify {serial} \
+                 --clear hardware-changes`"
+            ),
+        })
+    };
+    let found = config.inspections.values().filter(|found| !is_quiet(&found.serial));
+    found.filter_map(alarm).take(TOLD_MAX).collect()
 }
 
 fn trouble(machine: &Machine, now: Timestamp) -> Option<Trouble> {
@@ -93,7 +120,8 @@ fn trouble(machine: &Machine, now: Timestamp) -> Option<Trouble> {
             reason: None,
         });
     }
-    let failed = state.is_failed() && machine.maintenance.is_none();
+    let failed = state.is_failed() || machine.life.silent_since.is_some();
+    let failed = failed && machine.maintenance.is_none();
     let (since, reason) = (machine.state_since(), machine.life.reason.clone());
     failed.then_some(Trouble { serial, state, since, deadline: None, reason })
 }
@@ -117,7 +145,10 @@ impl Trouble {
                 ),
             },
             None => Alarm {
-                what: Subject::FailedMachine(serial.clone()),
+                what: match state {
+                    State::Unreachable => Subject::SilentMachine(serial.clone()),
+                    _ => Subject::FailedMachine(serial.clone()),
+                },
                 since: *since,
                 text: match reason {
                     Some(reason) => format!("it is {state}: {reason}"),
@@ -170,5 +201,33 @@ mod tests {
         assert_eq!(left(6), []);
         assert_eq!(left(7), [("s1".parse().unwrap(), State::Deploying, NOW)]);
         assert!(found.told[0].alarm().text.ends_with("deploy-failed: no power"));
+    }
+
+    #[test]
+    fn changed_hardware_is_told_until_somebody_accepts_it() {
+        use model::bmc::Source;
+        use model::inventory::Inventory;
+        let mut config = config(&[]);
+        let machines = register(&config, &[spec("s1", 1, "worker")], NOW).unwrap();
+        config.apply(machines.into_iter().map(ConfigChange::Machine));
+        let mut found = |source, mib| {
+            let inventory = Inventory { memory_mib: mib, ..Inventory::default() };
+            let serial: Serial = "s1".parse().unwrap();
+            let before = config.inspections.get(&serial).map(AsRef::as_ref);
+            let after = Inspection::after(before, serial, NOW, (source, inventory));
+            config.apply([ConfigChange::Inspection(after)]);
+            find(&config, NOW, |_job| false).hardware.into_iter().map(|alarm| alarm.text).next()
+        };
+        assert_eq!(found(Source::Bmc, 1024), None);
+        assert_eq!(found(Source::Ramdisk, 1000), None, "another source counts otherwise");
+        assert_eq!(found(Source::Ramdisk, 1000), None);
+        let less = "its hardware changed: memory: 1024 MiB, now 512 MiB";
+        assert_eq!(found(Source::Bmc, 512).as_deref(), Some(less));
+        assert_eq!(found(Source::Ramdisk, 1000).as_deref(), Some(less), "nobody accepted it");
+        let both = format!("{less}; memory: 1000 MiB, now 500 MiB");
+        assert_eq!(found(Source::Ramdisk, 500), Some(both));
+        let accepted = config.inspections.values().next().unwrap().accepted();
+        config.apply([ConfigChange::Inspection(accepted)]);
+        assert_eq!(find(&config, NOW, |_job| false).hardware, []);
     }
 }

@@ -6,7 +6,8 @@
 //! - An agent that does not hold the document of its rack for longer than the exchange with it takes
 //!   to see to that gets a push.
 //! - A host that drifted from its network for a while gets it again, where the cluster is to mend that.
-//! - A machine that does something for longer than it may gets a job that ends it.
+//! - A machine that does something for longer than it may gets a job that ends it; so does one in service
+//!   that fell silent ([`super::silence`]).
 //! - A machine that a job switched off, and ended before it switched it on, is switched on.
 //! - What ended long ago is archived.
 //! - A state that should pass and does not within its deadline is an alarm ([`super::alarms`]).
@@ -16,6 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::bmc::PowerAction;
+use model::machine::life::State;
 use model::node::NodeRole;
 use model::opcode::{
     MachineExpire, MachinePower, NodeNetworkApply, NodeSetParams, OpCode, RackPush,
@@ -24,6 +26,7 @@ use model::{NodeName, Serial, Timestamp};
 
 use super::alarms::{Alarm, States};
 use super::machines::{Machines, OVERDUE_GRACE, Stay};
+use super::silence::Silence;
 use crate::replica_audit::Differ;
 use membership::pool::{Pool, Step, next_step};
 
@@ -63,6 +66,8 @@ pub enum Task {
     Expire(Stay),
     /// Switch a machine on that a job left off.
     SwitchOn(Serial),
+    /// Make a machine unreachable whose last sign of life was then; or healthy, if it was that.
+    Hear(Stay, Timestamp),
 }
 
 impl Task {
@@ -83,11 +88,8 @@ impl Task {
             Self::Demote(node) => role(node, false),
             Self::Push(rack) => OpCode::RackPush(RackPush { racks: vec![*rack] }),
             Self::Mend(node) => OpCode::NodeNetworkApply(NodeNetworkApply::again(node.as_str())),
-            Self::Expire((serial, state, since)) => OpCode::MachineExpire(MachineExpire {
-                serial: serial.to_string(),
-                state: *state,
-                since: *since,
-            }),
+            Self::Expire(stay) => expire(stay, None),
+            Self::Hear(stay, last) => expire(stay, Some(*last)),
             Self::SwitchOn(serial) => OpCode::MachinePower(MachinePower {
                 serial: serial.to_string(),
                 action: Some(PowerAction::On),
@@ -107,7 +109,8 @@ impl Task {
             OpCode::RackPush(op) => op.racks.first().map(|rack| Self::Push(*rack)),
             OpCode::NodeNetworkApply(op) if op.again => op.node_name.parse().ok().map(Self::Mend),
             OpCode::MachineExpire(op) => {
-                Some(Self::Expire((op.serial.parse().ok()?, op.state, op.since)))
+                let stay = (op.serial.parse().ok()?, op.state, op.since);
+                Some(op.last_sign.map_or(Self::Expire(stay.clone()), |last| Self::Hear(stay, last)))
             }
             OpCode::MachinePower(op) => op.serial.parse().ok().map(Self::SwitchOn),
             _ => None,
@@ -122,6 +125,12 @@ impl Task {
             Self::Demote(_) => "there are more master candidates than are wanted".to_owned(),
             Self::Push(rack) => format!("an agent of rack {rack} does not hold its document"),
             Self::Mend(node) => format!("the network of {node} differs from what was applied"),
+            Self::Hear((serial, State::Unreachable, _), last) => {
+                format!("machine {serial} gave a sign of life at {last}")
+            }
+            Self::Hear((serial, ..), last) => {
+                format!("machine {serial} gave no sign of life since {last}")
+            }
             Self::Expire((serial, state, _)) => {
                 format!("machine {serial} is {state} beyond its deadline, or no job prepares it")
             }
@@ -134,6 +143,11 @@ impl Task {
     fn is_of_pool(&self) -> bool {
         matches!(self, Self::Promote(_) | Self::Demote(_))
     }
+}
+
+fn expire((serial, state, since): &Stay, last_sign: Option<Timestamp>) -> OpCode {
+    let (serial, state, since) = (serial.to_string(), *state, *since);
+    OpCode::MachineExpire(MachineExpire { serial, state, since, last_sign })
 }
 
 /// An agent, as it was found last.
@@ -192,6 +206,8 @@ pub struct Seen {
     pub unserved: Vec<(u32, String)>,
     /// Machines that are late or failed.
     pub machines: Machines,
+    /// Machines in service that fell silent, or came back.
+    pub silence: Silence,
     /// Jobs that have ended and are not archived.
     pub ended: u64,
     /// What jobs of its own are to do that have not ended.
@@ -327,7 +343,9 @@ impl Watch {
         // Nothing calls of those that are not prepared.
         let all: BTreeSet<&Stay> = seen.machines.left.iter().chain(late).collect();
         let off = seen.machines.off.iter().cloned().map(Task::SwitchOn);
-        let tasks = all.into_iter().cloned().map(Task::Expire).chain(off);
+        let heard = seen.silence.moves.iter().cloned();
+        let heard = heard.map(|(stay, last)| Task::Hear(stay, last));
+        let tasks = all.into_iter().cloned().map(Task::Expire).chain(off).chain(heard);
         tasks.filter(|task| !self.has_to_wait(task, seen)).collect()
     }
 

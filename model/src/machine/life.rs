@@ -335,6 +335,9 @@ pub struct Life {
     /// What it boots instead of its own target, as long as a ramdisk is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<BootTarget>,
+    /// When it gave its last sign of life, where its silence made it unreachable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_since: Option<Timestamp>,
 }
 
 /// An intent and the job that carries it out.
@@ -385,7 +388,7 @@ impl Life {
         let keeps_ramdisk = state.expects_ramdisk() || state == State::Rescued;
         let carried = self.carried.filter(|_| is_of_job);
         let boot = self.boot.clone().filter(|_| is_of_job && keeps_ramdisk);
-        Ok(Self { state, since: Some(now), reason, carried, boot })
+        Ok(Self { state, since: Some(now), reason, carried, boot, silent_since: None })
     }
 
     /// Whether this job is at work on it.

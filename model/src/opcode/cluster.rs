@@ -136,6 +136,10 @@ cluster_set_params! {
     /// Ganeti's parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     mend_network: Option<bool>,
+    /// Seconds after which a machine in service that told signs of life and tells none is unreachable; 0 for
+    /// never, and else 60 to 86,400. Not among Ganeti's parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    silence_deadline: Option<u32>,
     /// What machines boot to be inspected, cleaned or rescued; `local` means nothing. Not among Ganeti's
     /// parameters.
     #[serde(skip_serializing_if = "Option::is_none")]

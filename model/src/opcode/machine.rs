@@ -115,17 +115,20 @@ pub enum Clearable {
     RetireDate,
     /// That somebody works on it: its deadlines count again.
     Maintenance,
+    /// What changed of its hardware: it is as it should be.
+    HardwareChanges,
 }
 
 impl Clearable {
     /// All of them.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("uuid", Self::Uuid),
         ("bmc-type", Self::BmcType),
         ("bmc-ipv4", Self::BmcIpv4),
         ("bmc-ipv6", Self::BmcIpv6),
         ("retire-date", Self::RetireDate),
         ("maintenance", Self::Maintenance),
+        ("hardware-changes", Self::HardwareChanges),
     ];
 }
 
@@ -176,6 +179,10 @@ pub struct MachineExpire {
     pub state: State,
     /// When it came there.
     pub since: Timestamp,
+    /// Its last sign of life, where that ends the state: a machine in service that says nothing since becomes
+    /// unreachable, and one that was unreachable by its silence becomes healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_sign: Option<Timestamp>,
 }
 
 /// Parameters of `OP_MACHINE_DISK_KEY_ADD`.

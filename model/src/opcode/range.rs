@@ -20,6 +20,7 @@ ranges! {
         max_running_jobs: 1 to 1_000,
         max_tracked_jobs: 1 to 100_000,
         candidate_pool_size: 1 to CANDIDATE_POOL_MAX,
+        silence_deadline: 0 to 86_400,
         master_netmask: 1 to PREFIX_MAX,
     }
     super::NodeAdd {

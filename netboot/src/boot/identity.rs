@@ -63,15 +63,24 @@ impl Told {
         &self,
         documents: &[Arc<RackDocument>],
     ) -> Result<(u32, RackMachine), Unidentified> {
+        let machines = documents
+            .iter()
+            .flat_map(|document| document.machines.iter().map(|machine| (document.rack, machine)));
+        self.among(machines)
+    }
+
+    /// The machine of these that this is, and its rack; they must be all that have anything of it.
+    pub(super) fn among<'a>(
+        &self,
+        machines: impl Iterator<Item = (u32, &'a RackMachine)>,
+    ) -> Result<(u32, RackMachine), Unidentified> {
         let mut found: BTreeMap<&Serial, (u32, &RackMachine)> = BTreeMap::new();
         let mut owners = Vec::new();
-        for document in documents {
-            for machine in &document.machines {
-                let of = self.shared_with(machine);
-                if !of.is_empty() {
-                    owners.push(format!("{} is of machine {}", of.join(" and "), machine.serial));
-                    found.insert(&machine.serial, (document.rack, machine));
-                }
+        for (rack, machine) in machines {
+            let of = self.shared_with(machine);
+            if !of.is_empty() {
+                owners.push(format!("{} is of machine {}", of.join(" and "), machine.serial));
+                found.insert(&machine.serial, (rack, machine));
             }
         }
         let contradiction = |text| Err(Unidentified::Contradiction(text));

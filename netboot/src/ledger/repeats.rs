@@ -51,6 +51,7 @@ mod tests {
             stage,
             registered: None,
             earlier: Vec::new(),
+            every: None,
             fetched: None,
         }
     }

@@ -25,6 +25,7 @@ fn boot(serial: u8) -> Observation {
         stage: BootStage::Script,
         registered: None,
         earlier: Vec::new(),
+        every: None,
         fetched: None,
     }
 }
@@ -90,6 +91,7 @@ fn an_event_takes_the_stages_before_it_along() {
             cycle: 0,
             earlier,
             fetched: None,
+            every: None,
         }
     };
     let mut outbox = Outbox::default();
@@ -131,6 +133,7 @@ fn an_event_stays_until_later_ones_tell_all_of_it() {
             cycle: 0,
             earlier,
             fetched: None,
+            every: None,
         }
     };
     let (bound, released) = (LeaseState::Bound, LeaseState::Released);

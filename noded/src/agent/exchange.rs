@@ -7,7 +7,8 @@ use model::Timestamp;
 use tokio::sync::watch;
 
 use rpc::calls::{
-    Caller, EXCHANGE_EVENTS_MAX, EXCHANGE_WAIT_MS_MAX, Exchange, Exchanged, TROUBLES_MAX,
+    Caller, EXCHANGE_EVENTS_MAX, EXCHANGE_WAIT_MS_MAX, Exchange, Exchanged, SIGNS_TOLD_MAX,
+    TROUBLES_MAX,
 };
 use rpc::fence::Interrupt;
 use rpc::tls::AllowedCallers;
@@ -40,6 +41,8 @@ impl Turn<'_> {
             return Err(Failure::new(FailureKind::Malformed, message));
         }
         let ours = self.ledger.incarnation();
+        // A master that has just begun, or knows another store.
+        let knows_nothing = call.incarnation != Some(ours);
         if call.incarnation == Some(ours) {
             self.ledger
                 .acknowledge(call.acknowledged)
@@ -49,6 +52,7 @@ impl Turn<'_> {
         }
         self.wait(Duration::from_millis(u64::from(call.wait_ms))).await?;
         let (events, dropped) = self.ledger.pending(EXCHANGE_EVENTS_MAX);
+        let signs = self.ledger.signs(knows_nothing, SIGNS_TOLD_MAX);
         let racks = self.racks.held();
         let callers = Some(Caller::digest(&self.allowed.current().callers));
         let (certificate_ends, mut troubles) = (self.certificate_ends, self.racks.troubles());
@@ -65,6 +69,7 @@ impl Turn<'_> {
             troubles,
             network_drift,
             key_requests: self.keys.take(),
+            signs,
         })
     }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use model::enrol::Fingerprint;
 use model::node::Node;
 use model::rack::{DocumentVersion, Event, RackDocument};
-use model::{NodeName, Timestamp};
+use model::{NodeName, Serial, Timestamp};
 use queue_format::Epoch;
 
 use crate::wire::Versions;
@@ -197,6 +197,30 @@ pub struct Exchanged {
     /// once, and lost with an answer that does not arrive: its machine asks again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key_requests: Vec<super::KeyRequest>,
+    /// Machines whose systems gave a sign of life since they were told last; all of them in the first exchange
+    /// with a master; at most [`SIGNS_TOLD_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signs: Vec<Sign>,
+}
+
+/// Signs that one exchange tells: a third of what an answer holds; the others go with the next one.
+pub const SIGNS_TOLD_MAX: usize = 2_000;
+
+/// The last sign of life of a machine's system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sign {
+    /// The machine.
+    pub serial: Serial,
+    /// Which registration of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered: Option<Timestamp>,
+    /// Its power cycle.
+    pub cycle: u64,
+    /// How many seconds ago it was heard: no clock of another host counts.
+    pub age_s: u32,
+    /// Seconds since the one before, in the same boot; none where it is the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_s: Option<u32>,
 }
 
 /// Troubles that an agent tells, and steps of its network: the first ones say enough.

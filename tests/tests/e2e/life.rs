@@ -260,6 +260,39 @@ fn a_master_that_dies_leaves_no_machine_between_two_states() {
     assert_eq!(scene.state(), "healthy");
 }
 
+/// Requests to the controller after which the master is killed: more than a deployment makes.
+const POINTS: u32 = 20;
+
+#[test]
+fn a_master_killed_at_any_point_of_a_deployment_leaves_a_named_state() {
+    let scene = Scene::begin();
+    let requests = || scene.bmc.seen().requests;
+    for point in 0..POINTS {
+        let before = requests();
+        let job = scene.submitted("machine deploy SN1 --image debian --yes --submit");
+        let is_over = wait_for("the point", PATIENCE, || {
+            let is_over = scene.cluster.status(job) == "success";
+            (is_over || requests() >= before + point).then_some(is_over)
+        });
+        scene.cluster.kill_master();
+        scene.cluster.start_master();
+        wait_for(&format!("an end of what died after {point} requests"), PATIENCE, || {
+            // A job that had not begun begins anew.
+            let has_ended = matches!(scene.cluster.status(job).as_str(), "error" | "success");
+            let state = scene.state();
+            let is_named = matches!(state.as_str(), "healthy" | "deploy-failed" | "enrolled");
+            // Nobody switched it on: its deadline ends that.
+            let waits = state == "deploy-wait" && scene.bmc.seen().power == PowerState::Off;
+            (has_ended && (is_named || waits)).then_some(())
+        });
+        if is_over {
+            break;
+        }
+    }
+    let _at_last = scene.gnt("machine deploy SN1 --image debian --yes").ok();
+    assert_eq!(scene.state(), "healthy");
+}
+
 #[test]
 fn a_rescue_a_retirement_and_what_somebody_switches_by_hand() {
     let scene = Scene::begin();
@@ -313,4 +346,36 @@ fn a_rack_is_deployed_in_steps_that_end_with_a_failure() {
     let listed = scene.gnt("job list --no-headers -o summary,status").ok().to_owned();
     assert!(listed.contains("MACHINE_INSPECT(SN1)"), "{chain}{listed}");
     assert_eq!((scene.state(), scene.bmc.seen().starts), ("healthy".to_owned(), 2));
+}
+
+#[test]
+fn a_machine_that_falls_silent_is_unreachable_until_its_next_sign() {
+    let scene = Scene::begin();
+    let refused = scene.gnt("cluster modify --silence-deadline 59");
+    assert!(refused.failed(1).contains("at least 60 s"), "{refused:?}");
+    let _soon = scene.gnt("cluster modify --silence-deadline 60").ok();
+    let _first = scene.gnt("machine deploy SN1 --image debian/12 --yes").ok();
+    wait_for("a second sign of life", PATIENCE, || {
+        says_up(&scene.up());
+        let row = scene.gnt("machine list --json -o sign_every SN1").json();
+        row[0]["sign_every"].as_u64()
+    });
+    let jobs = || scene.gnt("job list --no-headers -o id,summary,status").ok().to_owned();
+    scene.wait_for("unreachable");
+    let why = scene.row()["state_reason"].as_str().unwrap().to_owned();
+    assert!(why.starts_with("no sign of life since 20"), "{why}");
+    assert!(jobs().contains("MACHINE_EXPIRE(SN1)"), "{}", jobs());
+    wait_for("the alarm", PATIENCE, || {
+        // Its exit status tells of alarms.
+        let status = scene.gnt("cluster status --json").stdout;
+        status.contains("silent machine SN1").then_some(())
+    });
+    wait_for("its return", PATIENCE, || {
+        says_up(&scene.up());
+        (scene.state() == "healthy").then_some(())
+    });
+    // What it said before its power was switched counts for nothing, and it has the time to boot.
+    scene.plays(Plays::Silent);
+    let _cycled = scene.gnt("machine power cycle SN1 --yes").ok();
+    assert_eq!(scene.state(), "healthy");
 }

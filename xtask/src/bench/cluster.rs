@@ -280,10 +280,6 @@ impl Cluster {
         Ok(self.stage.start(name, command)?)
     }
 
-    fn pid(&self) -> io::Result<u32> {
-        self.pid_of(&self.daemon)
-    }
-
     /// The process of a program that was started.
     ///
     /// # Errors
@@ -297,7 +293,15 @@ impl Cluster {
     /// # Errors
     /// It does not run.
     pub fn cpu_seconds(&self) -> io::Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?))?;
+        self.cpu_seconds_of(&self.daemon)
+    }
+
+    /// The same of another program of the node.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn cpu_seconds_of(&self, name: &str) -> io::Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid_of(name)?))?;
         // The name in parentheses may hold anything; the numbers begin behind it.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
         let ticks =
@@ -311,7 +315,15 @@ impl Cluster {
     /// # Errors
     /// It does not run.
     pub fn memory_kib(&self) -> io::Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?))?;
+        self.memory_kib_of(&self.daemon)
+    }
+
+    /// The same of another program of the node.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn memory_kib_of(&self, name: &str) -> io::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid_of(name)?))?;
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
         let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
         kib.ok_or_else(|| io::ErrorKind::InvalidData.into())

@@ -1,7 +1,7 @@
 //! The front door of a cluster with ten thousand machines, over HTTPS with a password, beside the same
 //! questions at the master's socket.
 
-mod wrk;
+pub(in crate::bench) mod wrk;
 
 use std::io;
 use std::net::{Ipv4Addr, TcpStream};

@@ -45,6 +45,7 @@ fn boot(serial: &str) -> Observation {
         stage: BootStage::Script,
         registered: None,
         earlier: Vec::new(),
+        every: None,
         fetched: None,
     }
 }
@@ -118,6 +119,7 @@ fn boots_have_a_timeline() {
             stage,
             registered,
             cycle: 0,
+            every: None,
             earlier,
             fetched: None,
         }
@@ -151,6 +153,7 @@ fn what_was_seen_of_a_removed_machine_is_not_on_the_new_record() {
         stage,
         registered,
         cycle: 0,
+        every: None,
         earlier,
         fetched,
     };

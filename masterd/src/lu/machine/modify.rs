@@ -1,6 +1,7 @@
 //! Core: what a change makes of a machine.
 
 use hostnet::LinkName;
+use model::bmc::Inspection;
 use model::error::ErrorCode;
 use model::image::PARAMETERS_MAX;
 use model::machine::check::{self, Fault, Problem};
@@ -33,7 +34,15 @@ pub(super) fn changed(op: &MachineSetParams, config: &Config) -> Decision<Machin
         fits_templates(config, &machine)?;
     }
     let change = (machine != **before).then(|| ConfigChange::Machine(machine.clone()));
-    Ok((change.into_iter().collect(), machine))
+    let accepted = accepted(op, config, &machine).map(ConfigChange::Inspection);
+    Ok((change.into_iter().chain(accepted).collect(), machine))
+}
+
+/// The machine's inspection where what changed is accepted.
+fn accepted(op: &MachineSetParams, config: &Config, machine: &Machine) -> Option<Inspection> {
+    let inspection = config.inspections.get(&machine.serial)?;
+    let accepts = op.clear.contains(&Clearable::HardwareChanges);
+    (accepts && inspection.changed.is_some()).then(|| inspection.accepted())
 }
 
 fn set_labels(op: &MachineSetParams, machine: &mut Machine) -> Result<(), Exception> {
@@ -136,6 +145,8 @@ fn set_inventory(
             Clearable::BmcIpv6 => machine.bmc.ipv6 = None,
             Clearable::RetireDate => machine.retire_date = None,
             Clearable::Maintenance => machine.maintenance = None,
+            // They are of the inspection, which is another document.
+            Clearable::HardwareChanges => {}
         }
     }
     let given = |text: &Option<String>, held: &mut String| {

@@ -169,6 +169,12 @@ fn expired(
         let why = format!("its job {job} ended before the machine was prepared");
         return moved(config, &op.serial, Event::Observed(Observed::Failed), Some(&why), now);
     }
+    if let Some(last) = op.last_sign {
+        return match is_same {
+            true => heard(op, config, (last, now)),
+            false => Ok((Vec::new(), machine.as_ref().clone())),
+        };
+    }
     // It may have moved, or somebody works on it, since that was seen.
     let overdue = machine.overdue(now).filter(|o| (o.state, o.since) == (op.state, op.since));
     let Some(overdue) = overdue else {
@@ -176,6 +182,31 @@ fn expired(
     };
     let why = format!("it was {} for longer than {} s", overdue.state, overdue.deadline);
     moved(config, &op.serial, Event::Observed(Observed::DeadlinePassed), Some(&why), now)
+}
+
+/// Moves a machine by its last sign of life: away where it fell silent, and back where it was that.
+fn heard(
+    op: &MachineExpire,
+    config: &Config,
+    (last, now): (Timestamp, Timestamp),
+) -> Decision<Machine> {
+    let machine = config.machine(&op.serial)?;
+    if machine.life.silent_since.is_some() {
+        return moved(config, &op.serial, Event::Observed(Observed::SystemCalled), None, now);
+    }
+    // Somebody switched its power, or works on it, since it was found silent.
+    let cycle = config.power_cycles.get(&machine.serial);
+    if machine.maintenance.is_some() || cycle.is_some_and(|cycle| cycle.began > last) {
+        return Ok((Vec::new(), machine.as_ref().clone()));
+    }
+    let why = format!("no sign of life since {last}");
+    let silent = Event::Observed(Observed::Silent);
+    let (changes, mut machine) = moved(config, &op.serial, silent, Some(&why), now)?;
+    if changes.is_empty() {
+        return Ok((changes, machine));
+    }
+    machine.life.silent_since = Some(last);
+    Ok((vec![ConfigChange::Machine(machine.clone())], machine))
 }
 
 #[cfg(test)]
@@ -261,7 +292,12 @@ mod tests {
         let mut present = present();
         let begun = moved(&present, "w1", Event::Intent(Intent::Deploy), None, NOW);
         assert_eq!(apply(&mut present, begun), Ok((1, State::Deploying)));
-        let op = MachineExpire { serial: "w1".to_owned(), state: State::Deploying, since: NOW };
+        let op = MachineExpire {
+            serial: "w1".to_owned(),
+            state: State::Deploying,
+            since: NOW,
+            last_sign: None,
+        };
         let late = NOW.plus_seconds(State::Deploying.deadline().unwrap());
         let early = expired(&op, &present, (None, late.plus_seconds(-1)));
         assert_eq!(apply(&mut present, early), Ok((0, State::Deploying)));
@@ -273,5 +309,26 @@ mod tests {
         let life = &present.machine("w1").unwrap().life;
         assert_eq!(life.reason.as_deref(), Some("it was deploying for longer than 1800 s"));
         assert_eq!(life.since, Some(late));
+    }
+
+    #[test]
+    fn who_falls_silent_is_unreachable_until_its_next_sign() {
+        let mut present = present();
+        let (last, late) = (NOW.plus_seconds(-300), NOW.plus_seconds(9));
+        let told = |present: &mut Config, state, since| {
+            let (serial, last_sign) = ("w1".to_owned(), Some(last));
+            let op = MachineExpire { serial, state, since, last_sign };
+            let decision = expired(&op, present, (None, late));
+            apply(present, decision)
+        };
+        assert_eq!(told(&mut present, State::Enrolled, NOW), Ok((0, State::Enrolled)));
+        assert_eq!(state(&mut present, Status::Healthy), Ok((1, State::Healthy)));
+        assert_eq!(told(&mut present, State::Unhealthy, NOW), Ok((0, State::Healthy)), "it moved");
+        assert_eq!(told(&mut present, State::Healthy, NOW), Ok((1, State::Unreachable)));
+        let life = present.machine("w1").unwrap().life.clone();
+        assert_eq!(life.reason, Some(format!("no sign of life since {last}")));
+        assert_eq!(life.silent_since, Some(last));
+        assert_eq!(told(&mut present, State::Unreachable, late), Ok((1, State::Healthy)));
+        assert_eq!(present.machine("w1").unwrap().life.silent_since, None);
     }
 }

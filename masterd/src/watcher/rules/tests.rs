@@ -55,6 +55,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         copies: None,
         unserved: Vec::new(),
         machines: Machines::default(),
+        silence: Silence::default(),
         ended: 0,
         live: BTreeSet::new(),
     }
@@ -114,6 +115,23 @@ fn a_network_that_drifted_is_mended_where_the_cluster_says_so() {
     look.live.clear();
     silence(&mut look, 2);
     assert_eq!(watch.round(&look).jobs, [], "it cannot be reached");
+}
+
+#[test]
+fn silence_and_its_end_are_jobs_of_their_own() {
+    let mut watch = Watch::default();
+    let mut look = later(&seen(&[Candidate], 1), 300);
+    let (serial, since) = (serial_of_left(), NOW.plus_seconds(-900));
+    for state in [State::Healthy, State::Unreachable] {
+        let heard = ((serial.clone(), state, since), NOW);
+        look.silence.moves = vec![heard.clone()];
+        let task = Task::Hear(heard.0, heard.1);
+        assert_eq!(watch.round(&look).jobs, std::slice::from_ref(&task));
+        assert_eq!(Task::of(&task.opcode()), Some(task.clone()));
+        assert_eq!(watch.round(&look).jobs, [], "it was tried a moment ago");
+        let is_back = task.why().contains(" gave a sign of life at ");
+        assert_eq!(is_back, state == State::Unreachable, "{}", task.why());
+    }
 }
 
 fn serial_of_left() -> model::Serial {

@@ -10,6 +10,14 @@ use crate::needs;
 /// Connections: as many as kept ones at the master's socket.
 pub(super) const CONNECTIONS: u32 = 32;
 
+/// The end of a script: prints what [`measured`] reads.
+pub(in crate::bench) const DONE: &str = "function done(s, latency)
+  local e = s.errors
+  print('found', s.requests, s.duration, latency:percentile(50), latency:percentile(99),
+    e.connect + e.read + e.write + e.status + e.timeout)
+end
+";
+
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
@@ -22,11 +30,11 @@ pub(super) struct Request {
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Found {
-    pub(super) per_second: f64,
+pub(in crate::bench) struct Found {
+    pub(in crate::bench) per_second: f64,
     /// Milliseconds that half of the answers took at most, and 99 of 100.
-    pub(super) p50: f64,
-    pub(super) p99: f64,
+    pub(in crate::bench) p50: f64,
+    pub(in crate::bench) p99: f64,
 }
 
 /// Asks for `seconds`.
@@ -36,14 +44,23 @@ pub(super) fn run(
     machines: u32,
     seconds: u64,
 ) -> Result<Found, ClusterError> {
-    let program = needs::provide("wrk").map_err(ClusterError::Client)?;
     let script = door.write("load.lua", script(request, machines).as_bytes())?;
+    measured(&script, &door.url("/"), (CONNECTIONS, seconds))
+}
+
+/// What comes of a script, which ends with [`DONE`].
+pub(in crate::bench) fn measured(
+    script: &str,
+    url: &str,
+    (connections, seconds): (u32, u64),
+) -> Result<Found, ClusterError> {
+    let program = needs::provide("wrk").map_err(ClusterError::Client)?;
     let mut command = Command::new(program);
-    command.args(["-t", "1", "-c", &CONNECTIONS.to_string(), "-d", &format!("{seconds}s")]);
-    command.args(["--timeout", "60s", "-s", &script, &door.url("/")]).stdin(Stdio::null());
+    command.args(["-t", "1", "-c", &connections.to_string(), "-d", &format!("{seconds}s")]);
+    command.args(["--timeout", "60s", "-s", script, url]).stdin(Stdio::null());
     let ended = command.output()?;
     let text = String::from_utf8_lossy(&ended.stdout);
-    let failed = || ClusterError::Client(format!("wrk for {}: {text}", request.path));
+    let failed = || ClusterError::Client(format!("wrk with {script}: {text}"));
     read(&text).ok_or_else(failed)
 }
 
@@ -60,12 +77,7 @@ function request()
   number, count = (number + 7919) % {machines}, count + 1
   return wrk.format('{method}', string.format('{path}', number), nil, {body})
 end
-function done(s, latency)
-  local e = s.errors
-  print('found', s.requests, s.duration, latency:percentile(50), latency:percentile(99),
-    e.connect + e.read + e.write + e.status + e.timeout)
-end
-"
+{DONE}"
     );
     written.expect("a string takes everything");
     script

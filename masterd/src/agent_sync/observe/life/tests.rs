@@ -53,6 +53,7 @@ fn up(cycle: u64, stage: BootStage) -> Observation {
         registered: None,
         cycle,
         earlier: Vec::new(),
+        every: None,
         fetched: None,
     }
 }
