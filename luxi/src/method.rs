@@ -8,6 +8,7 @@ mod args;
 mod class;
 
 use std::fmt;
+use std::net::IpAddr;
 
 use model::audit::{AuditEntry, AuditFilter};
 use model::boot_template::{BootDocument, DocumentKind, TemplateId};
@@ -459,4 +460,13 @@ methods! {
         /// SHA-256 of the token.
         sha256: TokenDigest;
     ] -> Option<TokenGrant>;
+
+    /// What a ramdisk asked the front door by Ironic's API, and where it asked from. Its answer; between
+    /// Gantry's own daemons.
+    Change Administrator GantryRamdisk [
+        /// What it asked.
+        asked: ironic::Asked;
+        /// The address that it asked from.
+        from: IpAddr;
+    ] -> ironic::Answer;
 }

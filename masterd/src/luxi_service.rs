@@ -4,6 +4,7 @@ mod files;
 mod filters;
 mod jobs;
 mod queries;
+mod ramdisk;
 mod waits;
 
 use std::sync::Arc;
@@ -182,6 +183,13 @@ impl LuxiService {
             }
             Request::GantryBootDocument(call) => answer(call, async |c| self.document(&c)).await,
             Request::GantryToken(call) => answer(call, async |c| self.token(c)).await,
+            Request::GantryRamdisk(call) => {
+                answer(call, async |c| {
+                    for_door(&caller, "Ramdisks ask at the front door or their rack's agents")?;
+                    self.ramdisk(c).await
+                })
+                .await
+            }
         }
     }
 }
@@ -242,13 +250,10 @@ impl LuxiService {
         call: &GantryDiskKey,
         caller: &Caller,
     ) -> Result<Option<StagedSecret>, Exception> {
-        let own = nix::unistd::geteuid().as_raw();
-        let is_rapi = || crate::users::name(caller.uid).as_ref() == RAPI_USER;
-        if caller.uid != 0 && caller.uid != own && !is_rapi() {
-            let text = "Keys of disks are for root alone; machines ask for theirs over HTTPS";
-            let refused = Exception::prereq(text, ErrorCode::WrongInput);
-            return Err(refused.coded(Code::PermissionDenied));
-        }
+        for_door(
+            caller,
+            "Keys of disks are for root alone; machines ask for theirs over HTTPS",
+        )?;
         let config = self.sources.published.snapshot().config;
         let serial = config.machine(&call.serial)?.serial.clone();
         let wrong = |error: NameError| Exception::prereq(error.to_string(), ErrorCode::WrongInput);
@@ -333,6 +338,16 @@ impl LuxiService {
     }
 }
 
+/// Refuses, for this reason, whoever is neither root nor the front door: what is answered is a secret.
+fn for_door(caller: &Caller, why: &str) -> Result<(), Exception> {
+    let own = nix::unistd::geteuid().as_raw();
+    let is_rapi = || crate::users::name(caller.uid).as_ref() == RAPI_USER;
+    if caller.uid == 0 || caller.uid == own || is_rapi() {
+        return Ok(());
+    }
+    Err(Exception::prereq(why, ErrorCode::WrongInput).coded(Code::PermissionDenied))
+}
+
 /// The log's word on a request: who changes something is seen without asking for more.
 fn record(request: &Request, caller: &Caller) {
     let (method, uid) = (request.name(), caller.uid);
@@ -392,7 +407,9 @@ pub(crate) fn changed_by(request: &Request) -> Option<String> {
         | Request::GantrySeal(_)
         | Request::GantryNetworkFiles(_)
         | Request::GantryBootDocument(_)
-        | Request::GantryToken(_) => return None,
+        | Request::GantryToken(_)
+        // Heartbeats come some hundred times a second; the ones with news are logged.
+        | Request::GantryRamdisk(_) => return None,
         Request::GantryDiskKey(call) => {
             format!("nothing; key of disk {} of {}", call.disk, call.serial)
         }

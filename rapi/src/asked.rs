@@ -116,14 +116,10 @@ impl Asked {
         may(&self.principal, verb, self.uri.path()).map_err(Refusal::from)
     }
 
-    /// The host and port by which the client reached this: letters, digits and what addresses have.
+    /// The host and port by which the client reached this.
     #[must_use]
     pub fn authority(&self) -> Option<&str> {
-        let host = || self.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        // HTTP/2 has it in the target.
-        let given = self.uri.authority().map(Authority::as_str).or_else(host)?;
-        let is_good = |b: u8| b.is_ascii_alphanumeric() || b"-.:[]".contains(&b);
-        (!given.is_empty() && given.bytes().all(is_good)).then_some(given)
+        authority(&self.headers, &self.uri)
     }
 
     /// All values of a query parameter, in their order. Empty ones are none, as in Ganeti.
@@ -313,6 +309,16 @@ impl Asked {
         trail.push(ReasonEntry(TRAIL.to_owned(), who, stamp));
         Ok(trail)
     }
+}
+
+/// The host and port by which a client reached this: letters, digits and what addresses have.
+#[must_use]
+pub fn authority<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    let host = || headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    // HTTP/2 has it in the target.
+    let given = uri.authority().map(Authority::as_str).or_else(host)?;
+    let is_good = |b: u8| b.is_ascii_alphanumeric() || b"-.:[]".contains(&b);
+    (!given.is_empty() && given.bytes().all(is_good)).then_some(given)
 }
 
 /// A stamp that is the same whenever the same user sends the same mark with the same request.

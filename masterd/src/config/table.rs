@@ -16,7 +16,7 @@ use model::group::Group;
 use model::image::{Image, ImageId, RemovedImage};
 use model::ipam::IpamConfig;
 use model::kernel::KernelParameters;
-use model::machine::{LastBoot, Machine};
+use model::machine::{LastBoot, Machine, node_uuid};
 use model::network::{Claim, ClaimKey, Network, NetworkTemplate, TemplateKey};
 use model::node::Node;
 use model::power_cycle::PowerCycle;
@@ -255,6 +255,8 @@ configuration! {
                 mac: MacAddress = |machine| machine.mac.iter().copied(),
                 /// System UUIDs.
                 uuid: Uuid = |machine| machine.uuid,
+                /// The identities by which ramdisks know them.
+                node: Uuid = |machine| [node_uuid(machine.uuid, &machine.serial)],
                 /// Addresses of management controllers.
                 bmc: Ipv4Addr = |machine| machine.bmc.ipv4.iter().copied(),
                 /// Rack, and number within it.
