@@ -62,10 +62,11 @@ impl Door {
         let whole = tokio::time::timeout(BODY_TIME, whole).await.map_err(|_late| {
             refused(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time.")
         })?;
-        let whole = whole.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
-            true => refused(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large."),
-            false => refused(StatusCode::BAD_REQUEST, "The body broke off."),
-        })?;
+        let whole =
+            whole.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
+                true => refused(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large."),
+                false => refused(StatusCode::BAD_REQUEST, "The body broke off."),
+            })?;
         let version = head.headers.get(HEADERS[0]);
         let version = version.map(|value| value.to_str().unwrap_or("?"));
         read(&Request {

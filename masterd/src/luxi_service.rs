@@ -149,7 +149,7 @@ impl LuxiService {
             Request::QueryExports(call) => answer(call, async |c| self.query_exports(&c)).await,
             Request::QueryFilters(call) => answer(call, async |c| self.query_filters(&c)).await,
             Request::ReplaceFilter(call) => answer(call, |c| self.replace_filter(c)).await,
-            Request::DeleteFilter(call) => answer(call, |c| self.delete_filter(c.uuid)).await,
+            Request::DeleteFilter(call) => answer(call, |c| self.delete_filter(c)).await,
             Request::QueryConfigValues(call) => {
                 answer(call, async |c| Ok(self.config_values(&c.names))).await
             }
@@ -173,6 +173,12 @@ impl LuxiService {
             Request::GantryLog(call) => internal(call).await,
             Request::GantryNoteRefusals(call) => internal(call).await,
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
+            Request::GantryDigest(call) => {
+                let digest = async |c: luxi::method::GantryDigest| {
+                    Ok(self.sources.published.snapshot().config.digest(&c.document))
+                };
+                answer(call, digest).await
+            }
             Request::GantryDhcp(call) => answer(call, async |_| Ok(self.dhcp())).await,
             Request::GantrySeal(call) => answer(call, async |c| self.seal(c)).await,
             Request::GantryDiskKey(call) => {
@@ -250,10 +256,7 @@ impl LuxiService {
         call: &GantryDiskKey,
         caller: &Caller,
     ) -> Result<Option<StagedSecret>, Exception> {
-        for_door(
-            caller,
-            "Keys of disks are for root alone; machines ask for theirs over HTTPS",
-        )?;
+        for_door(caller, "Keys of disks are for root alone; machines ask for theirs over HTTPS")?;
         let config = self.sources.published.snapshot().config;
         let serial = config.machine(&call.serial)?.serial.clone();
         let wrong = |error: NameError| Exception::prereq(error.to_string(), ErrorCode::WrongInput);
@@ -403,6 +406,7 @@ pub(crate) fn changed_by(request: &Request) -> Option<String> {
         | Request::GantryExportPiece(_)
         | Request::GantryLog(_)
         | Request::GantryIpam(_)
+        | Request::GantryDigest(_)
         | Request::GantryDhcp(_)
         | Request::GantrySeal(_)
         | Request::GantryNetworkFiles(_)

@@ -69,9 +69,11 @@ pub fn routes() -> Routes {
         [page].into_iter().chain(routes.described().iter().copied()).chain([described]).collect();
     let public: Vec<&str> = PUBLIC.into_iter().chain(ramdisks::PATHS).collect();
     let (document, page) = (openapi::document(&known, &public), page::page(&known));
-    routes
-        .get(openapi::PATH, summary, move || std::future::ready(Json(document.clone())))
-        .get(page::PATH, of_page, move |state, peer, request| first(page.clone(), state, peer, request))
+    routes.get(openapi::PATH, summary, move || std::future::ready(Json(document.clone()))).get(
+        page::PATH,
+        of_page,
+        move |state, peer, request| first(page.clone(), state, peer, request),
+    )
 }
 
 /// Whoever opens the door as a browser sees the page. Agents in ramdisks ask for versions, and others get

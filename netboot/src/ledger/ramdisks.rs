@@ -164,10 +164,9 @@ fn joined(one: &RamdiskTold, other: &RamdiskTold) -> RamdiskTold {
     match of(one).cmp(&of(other)) {
         std::cmp::Ordering::Less => other.clone(),
         std::cmp::Ordering::Greater => one.clone(),
-        std::cmp::Ordering::Equal => RamdiskTold {
-            heard: ironic::merged(&one.heard, &other.heard),
-            ..one.clone()
-        },
+        std::cmp::Ordering::Equal => {
+            RamdiskTold { heard: ironic::merged(&one.heard, &other.heard), ..one.clone() }
+        }
     }
 }
 

@@ -109,12 +109,8 @@ fn ironic_python_agent_inspects_looks_itself_up_and_lives() {
     };
     let mut scene = Scene::new(&mac);
     scene.push(1, true);
-    let asks = Asks {
-        dir: scene.dir.path(),
-        address: scene.address,
-        url: &scene.url(),
-        authority: None,
-    };
+    let asks =
+        Asks { dir: scene.dir.path(), address: scene.address, url: &scene.url(), authority: None };
     let Some(mut agent) = python_agent::start(&asks, &card) else { return };
     let mut wait = |what: &str, is_there: &dyn Fn(&Value) -> bool| {
         wait_for(what, PATIENCE, || {

@@ -48,7 +48,8 @@ fn of_two_changes_that_rest_on_one_state_one_is_made() {
     let (_, uuid) = front.answer("alice", &[&["-d", rule][..], &json, &["/2/filters"]].concat());
     let uuid: String = serde_json::from_str(&uuid).unwrap();
     let filter = format!("/2/filters/{uuid}");
-    let kernel = front.answer("alice", &["-X", "PUT", "-d", "quiet", "/api/v1/kernel_params/coreos"]);
+    let kernel =
+        front.answer("alice", &["-X", "PUT", "-d", "quiet", "/api/v1/kernel_params/coreos"]);
     assert_eq!(kernel.0, 200, "{kernel:?}");
     let template = ["-X", "PUT", "-d", r#"{"ignition": {"version": "3.4.0"}}"#];
     let path = "/api/v1/ignitions/worker/1.0.0";
@@ -64,20 +65,50 @@ fn of_two_changes_that_rest_on_one_state_one_is_made() {
     let modify = "/2/networks/net1/modify";
     let kernel = "/api/v1/kernel_params/coreos";
     for (seen, one, other) in [
-        ("/2/info", put(r#"{"candidate_pool_size": 9}"#, "/2/modify"), put(r#"{"candidate_pool_size": 8}"#, "/2/modify")),
-        (node, vec!["-d", r#"{"rack": 1}"#, "/2/nodes/n1.example/modify"], vec!["-d", r#"{"rack": 2}"#, "/2/nodes/n1.example/modify"]),
-        (tags, vec!["-X", "PUT", "/2/groups/default/tags?tag=a"], vec!["-X", "PUT", "/2/groups/default/tags?tag=b"]),
-        (network, put(r#"{"gateway": "10.5.0.1"}"#, modify), put(r#"{"gateway": "10.5.0.2"}"#, modify)),
-        (&filter, vec!["-X", "PUT", "-d", r#"{"priority": 1}"#, &filter], vec!["-X", "PUT", "-d", r#"{"priority": 2}"#, &filter]),
+        (
+            "/2/info",
+            put(r#"{"candidate_pool_size": 9}"#, "/2/modify"),
+            put(r#"{"candidate_pool_size": 8}"#, "/2/modify"),
+        ),
+        (
+            node,
+            vec!["-d", r#"{"rack": 1}"#, "/2/nodes/n1.example/modify"],
+            vec!["-d", r#"{"rack": 2}"#, "/2/nodes/n1.example/modify"],
+        ),
+        (
+            tags,
+            vec!["-X", "PUT", "/2/groups/default/tags?tag=a"],
+            vec!["-X", "PUT", "/2/groups/default/tags?tag=b"],
+        ),
+        (
+            network,
+            put(r#"{"gateway": "10.5.0.1"}"#, modify),
+            put(r#"{"gateway": "10.5.0.2"}"#, modify),
+        ),
+        (
+            &filter,
+            vec!["-X", "PUT", "-d", r#"{"priority": 1}"#, &filter],
+            vec!["-X", "PUT", "-d", r#"{"priority": 2}"#, &filter],
+        ),
         (&filter, vec!["-X", "DELETE", &filter], vec!["-X", "DELETE", &filter]),
         ("/api/v1/machines?serial=SN1", put("a", labels), put("b", labels)),
-        ("/api/v1/machines?serial=SN1", put("2030-01-01T00:00:00Z", date), vec!["-X", "DELETE", labels]),
-        ("/api/v1/state/SN1", put("unhealthy", "/api/v1/state/SN1"), put("healthy", "/api/v1/state/SN1")),
+        (
+            "/api/v1/machines?serial=SN1",
+            put("2030-01-01T00:00:00Z", date),
+            vec!["-X", "DELETE", labels],
+        ),
+        (
+            "/api/v1/state/SN1",
+            put("healthy", "/api/v1/state/SN1"),
+            put("retiring", "/api/v1/state/SN1"),
+        ),
         (kernel, put("noisy", kernel), put("loud", kernel)),
         ("/api/v1/assets/a/meta", asset("b").to_vec(), asset("c").to_vec()),
         (path, vec!["-X", "DELETE", path], vec!["-X", "DELETE", path]),
     ] {
         let tag = front.tag(seen);
+        let known = front.answer("bob", &["-H", &format!("If-None-Match: {tag}"), seen]);
+        assert!(known.0 == 304 || known.0 == 200, "{seen}: {known:?}");
         let (status, told) = front.change("\"another\"", &one);
         assert_eq!(status, 412, "{one:?}: {told}");
         let (status, told) = front.change(&tag, &one);

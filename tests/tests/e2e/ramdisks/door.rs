@@ -1,6 +1,8 @@
 //! The same by the front door: the master answers, and what an agent of the rack told counts there.
 
 use bmc::simulated::{Faults, PASSWORD, Simulated, USER};
+use luxi::method::SubmitJob;
+use model::OpInput;
 use model::layout::RAPI_PORT;
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, PATIENCE};
@@ -131,7 +133,9 @@ fn the_front_door_hears_a_ramdisk_whose_token_is_told_once() {
     assert_eq!(first.len(), 43);
     assert_ne!(first, token(&told));
     // The job ends when the agent has the newest document.
-    let _pushed = door.cluster.gnt("rack push 0").ok();
+    let push = OpInput::parse(r#"{"OP_ID": "OP_RACK_PUSH", "racks": [0]}"#).unwrap();
+    let pushed = door.cluster.client().call(&SubmitJob { ops: vec![push] }).unwrap();
+    door.cluster.wait_for_status(pushed.0, "success");
     assert_eq!(token(&door.ask_agent(&lookup)), "******");
 
     door.cluster.stop("rapi");

@@ -114,11 +114,7 @@ pub(super) fn start(asks: &Asks<'_>, card: &str) -> Option<PythonAgent> {
         "--inspection_dhcp_wait_timeout=0",
     ]);
     command.args(["--disk_wait_attempts=1", "--disk_wait_delay=0"]);
-    command
-        .env("FAKES", &fakes)
-        .env("PARAMETERS", parameters)
-        .env("CARD", card)
-        .current_dir(dir);
+    command.env("FAKES", &fakes).env("PARAMETERS", parameters).env("CARD", card).current_dir(dir);
     let out = File::create(&log).unwrap();
     command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
     Some(PythonAgent { child: command.spawn().unwrap(), log, version })
