@@ -166,19 +166,11 @@ impl LuxiService {
             Request::GantryClusterStatus(call) => internal(call).await,
             Request::GantryMasterStatus(call) => internal(call).await,
             Request::GantryExport(call) => answer(call, |c| self.export(c, &caller)).await,
-            Request::GantryExportPiece(call) => {
-                answer(call, |c| async move { self.sources.exports.read(&c.id, c.offset).await })
-                    .await
-            }
+            Request::GantryExportPiece(call) => answer(call, |c| self.export_piece(c)).await,
             Request::GantryLog(call) => internal(call).await,
             Request::GantryNoteRefusals(call) => internal(call).await,
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
-            Request::GantryDigest(call) => {
-                let digest = async |c: luxi::method::GantryDigest| {
-                    Ok(self.sources.published.snapshot().config.digest(&c.document))
-                };
-                answer(call, digest).await
-            }
+            Request::GantryDigest(call) => answer(call, async |c| Ok(self.digest(&c))).await,
             Request::GantryDhcp(call) => answer(call, async |_| Ok(self.dhcp())).await,
             Request::GantrySeal(call) => answer(call, async |c| self.seal(c)).await,
             Request::GantryDiskKey(call) => {
@@ -189,13 +181,7 @@ impl LuxiService {
             }
             Request::GantryBootDocument(call) => answer(call, async |c| self.document(&c)).await,
             Request::GantryToken(call) => answer(call, async |c| self.token(c)).await,
-            Request::GantryRamdisk(call) => {
-                answer(call, async |c| {
-                    for_door(&caller, "Ramdisks ask at the front door or their rack's agents")?;
-                    self.ramdisk(c).await
-                })
-                .await
-            }
+            Request::GantryRamdisk(call) => answer(call, |c| self.ramdisk(c, &caller)).await,
         }
     }
 }
@@ -231,6 +217,17 @@ impl LuxiService {
         let (authority, now) = (agents.authority_certificate().to_owned(), self.now());
         let begun = exports.begin((commits, published), authority, now, passphrase).await?;
         Ok(begun.to_string())
+    }
+
+    async fn export_piece(
+        &self,
+        call: luxi::method::GantryExportPiece,
+    ) -> Result<luxi::method::ExportPiece, Exception> {
+        self.sources.exports.read(&call.id, call.offset).await
+    }
+
+    fn digest(&self, call: &luxi::method::GantryDigest) -> Option<String> {
+        self.sources.published.snapshot().config.digest(&call.document)
     }
 
     /// The time of day.

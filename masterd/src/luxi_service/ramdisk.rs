@@ -8,12 +8,13 @@ use std::sync::Arc;
 use http::StatusCode;
 use ironic::{Answer, Asked, Effect, Machines, Node, Several};
 use jobs::locks::{Level, LockName};
+use luxi::Caller;
 use luxi::method::GantryRamdisk;
 use model::machine::{Machine, node_uuid};
 use model::rack::{LeaseState, Observation};
 use model::{Exception, MacAddress, Serial, Timestamp, Uuid};
 
-use super::LuxiService;
+use super::{LuxiService, for_door};
 use crate::agent_sync::observe;
 use crate::config::{Config, ConfigChange};
 use crate::rack_document::expected_ramdisk;
@@ -21,7 +22,12 @@ use crate::rack_document::expected_ramdisk;
 impl LuxiService {
     /// Answers, once what was told is durable. While a job has the machine for itself, nothing is heard, as
     /// in Ironic: the agent asks again, and what is known of it stays.
-    pub(super) async fn ramdisk(&self, call: GantryRamdisk) -> Result<Answer, Exception> {
+    pub(super) async fn ramdisk(
+        &self,
+        call: GantryRamdisk,
+        caller: &Caller,
+    ) -> Result<Answer, Exception> {
+        for_door(caller, "Ramdisks ask at the front door or their rack's agents")?;
         let GantryRamdisk { asked, from } = call;
         let now = self.now();
         let config = self.sources.published.snapshot().config;
