@@ -2,12 +2,14 @@ use model::machine::life::State;
 use model::node::NodeRole;
 use model::power_cycle::{PowerCycle, Ramdisk};
 use model::rack::Lease;
+use model::vault::VaultKeys;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::lu::machine::register;
 use crate::power_cycle::new_token;
 use crate::testing::{NOW, config, node, spec};
+use crate::vault::new_key;
 
 const MACS: [&str; 2] = ["52:54:00:00:00:01", "52:54:00:00:00:02"];
 const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 69, 0, 40));
@@ -17,6 +19,7 @@ fn cleaned() -> Config {
     let mut agent = node("n2.example", NodeRole::Candidate);
     agent.rack = Some(0);
     let mut config = config(&[agent]);
+    config.apply([ConfigChange::Vault(VaultKeys::first(new_key().unwrap()))]);
     let specs = ["S1", "S2"].map(|serial| spec(serial, 0, "worker"));
     let mut machines = register(&config, &specs, NOW).unwrap();
     let mut changes = Vec::new();
