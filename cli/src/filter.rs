@@ -106,7 +106,7 @@ pub(crate) fn run(verb: Filter, session: &Session) -> Result<(), CliError> {
     match verb {
         Filter::Add(rule) => replace(None, rule, session),
         Filter::Replace { uuid, rule } => replace(Some(uuid), rule, session),
-        Filter::Delete { uuid } => session.ask(&DeleteFilter { uuid }),
+        Filter::Delete { uuid } => session.ask(&DeleteFilter { uuid, unchanged: None }),
         Filter::List { uuids, list } => {
             let chosen = list.chosen(&uuids, Named::By("uuid"))?;
             list.print(What::Filter, list.fields(&USUAL), &chosen, session)
@@ -132,6 +132,7 @@ fn replace(uuid: Option<String>, rule: RuleArguments, session: &Session) -> Resu
         predicates,
         action: rule.action,
         reason: session.users_reason().into_iter().collect(),
+        unchanged: None,
     })?)
 }
 

@@ -34,9 +34,23 @@ impl Answer {
         Self { version, ..self }
     }
 
-    /// Its headers beside those of every answer of HTTP.
+    /// The answer as it is sent.
     #[must_use]
-    pub fn headers(&self) -> Vec<(&'static str, String)> {
+    pub fn response(self) -> http::Response<String> {
+        let headers = self.headers();
+        let mut response = http::Response::new(self.body);
+        *response.status_mut() =
+            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        for (name, value) in headers {
+            if let Ok(value) = value.parse() {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
+
+    /// Its headers beside those of every answer of HTTP.
+    pub(crate) fn headers(&self) -> Vec<(&'static str, String)> {
         let [version, least, most] = HEADERS;
         let mut headers = vec![
             (version, self.version.to_string()),
@@ -71,7 +85,10 @@ impl Answer {
     /// The refusal of a request that is none, or that a limit keeps from being answered now.
     #[must_use]
     pub fn refused(status: StatusCode, why: &str) -> Self {
-        refusal(status, why)
+        match status {
+            StatusCode::METHOD_NOT_ALLOWED => unrouted(status, why),
+            _ => refusal(status, why),
+        }
     }
 }
 

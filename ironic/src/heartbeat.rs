@@ -2,13 +2,13 @@
 
 use http::{StatusCode, Uri};
 use model::Timestamp;
-use model::power_cycle::{AgentStatus, RamdiskAgent};
+use model::power_cycle::{AgentStatus, RamdiskAgent, RamdiskToken};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq as _;
 
 use crate::body::{Answer, refusal};
-use crate::machines::{Machines, only};
+use crate::machines::{Machines, later, only};
 use crate::version::Version;
 use crate::{Effect, Ident, Outcome, json};
 
@@ -34,7 +34,7 @@ pub struct Heartbeat {
     /// Where the agent takes commands.
     pub callback_url: String,
     /// Its token.
-    pub token: String,
+    pub token: RamdiskToken,
     /// Its version.
     pub agent_version: String,
     /// The certificate that it shows.
@@ -87,7 +87,7 @@ impl Heartbeat {
         Ok(Self {
             ident,
             callback_url,
-            token,
+            token: RamdiskToken::new(token),
             agent_version: crate::cut(&agent_version, VERSION_MAX),
             verify_ca,
             status: status.transpose()?,
@@ -135,7 +135,7 @@ pub(crate) fn answer(told: &Heartbeat, machines: &impl Machines, now: Timestamp)
     };
     let bad = |why: &str| Outcome::plain(refusal(StatusCode::BAD_REQUEST, why));
     let token = node.ramdisk.as_ref().map_or("", |expected| expected.token.expose());
-    if token.is_empty() || !bool::from(token.as_bytes().ct_eq(told.token.as_bytes())) {
+    if token.is_empty() || !bool::from(token.as_bytes().ct_eq(told.token.expose().as_bytes())) {
         return bad("Invalid or missing agent token.");
     }
     let mut heard = node.heard();
@@ -153,7 +153,7 @@ pub(crate) fn answer(told: &Heartbeat, machines: &impl Machines, now: Timestamp)
         verify_ca: told.verify_ca.as_ref().or(pinned).cloned(),
         status: told.status,
         status_message: told.status_message.clone(),
-        heard: now,
+        heard: later(before.as_ref().map(|before| before.heard), now),
     };
     let accepted = Answer::new(StatusCode::ACCEPTED, String::new());
     let says_the_same = |before: &RamdiskAgent| {

@@ -1,7 +1,7 @@
-//! Core: Ironic's API for the agents in ramdisks (ironic-python-agent), as far as those use it: lookup,
+//! Ironic's API for the agents in ramdisks (ironic-python-agent), as far as those use it: lookup,
 //! heartbeat, and the end of an inspection.
 //!
-//! [`read`] makes a [`Asked`] of a request, without knowing a machine; [`answer`] answers it from what is
+//! [`Door`] takes requests in and [`read`] makes a [`Asked`] of a request, without knowing a machine; [`answer`] answers it from what is
 //! known of machines, and says what is to be kept. So a front door can read, and the master answer.
 
 use std::fmt;
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 mod asked;
 mod body;
+mod door;
 mod heartbeat;
 mod inspection;
 mod json;
@@ -27,10 +28,11 @@ mod testing;
 
 pub use asked::{Asked, Question, Request, Route, read};
 pub use body::Answer;
+pub use door::{Door, SMALL_BYTES};
 pub use heartbeat::{HEARD_AGAIN_SECONDS, Heartbeat};
 pub use inspection::Found;
 pub use lookup::HEARTBEAT_TIMEOUT_SECONDS;
-pub use machines::{Machines, Node, Several, is_told, merged};
+pub use machines::{Machines, Node, Several, booting, is_told, merged};
 pub use version::{HEADERS, VERSION_MAX, VERSION_MIN, Version};
 
 use body::refusal;
@@ -74,6 +76,27 @@ impl Outcome {
     /// Not there, or not to be told: the same text for both, which discloses nothing.
     fn missing() -> Self {
         Self::plain(refusal(StatusCode::NOT_FOUND, "Resource could not be found."))
+    }
+}
+
+impl Asked {
+    /// The answer, where it is the same whatever is known of machines.
+    #[must_use]
+    pub fn fixed(&self) -> Option<Answer> {
+        let answer = match &self.question {
+            Question::Root => body::root(&self.base),
+            Question::V1 => body::v1(&self.base),
+            Question::Lookup { .. } | Question::Heartbeat(_) | Question::Inspection(_) => {
+                return None;
+            }
+        };
+        Some(answer.of_version(self.version))
+    }
+
+    /// The refusal of it, for a reason that machines do not give.
+    #[must_use]
+    pub fn refused(&self, status: StatusCode, why: &str) -> Answer {
+        refusal(status, why).of_version(self.version)
     }
 }
 

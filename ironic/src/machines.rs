@@ -29,9 +29,6 @@ pub struct Node {
     pub registered: Option<Timestamp>,
     /// Its power cycle.
     pub cycle: u64,
-    /// When it fetched its boot script last, as far as that is known: what was heard before is of a
-    /// ramdisk that runs no longer.
-    pub booted: Option<Timestamp>,
     /// The ramdisk that is to look itself up, where one is.
     pub ramdisk: Option<ExpectedRamdisk>,
 }
@@ -43,15 +40,15 @@ impl Node {
     pub fn heard(&self) -> Ramdisk {
         let heard = self.ramdisk.as_ref().map(|expected| expected.heard.clone());
         let heard = heard.unwrap_or_default();
-        if is_told(&heard, self.booted) {
+        if is_told(&heard) {
             return heard;
         }
-        Ramdisk { enrolling: heard.enrolling, ..Ramdisk::default() }
+        Ramdisk { booted: heard.booted, enrolling: heard.enrolling, ..Ramdisk::default() }
     }
 
     /// What a token that is told at `now` counts as: no clock puts it before the boot that it is for.
     pub(crate) fn told_at(&self, now: Timestamp) -> Timestamp {
-        self.booted.map_or(now, |booted| booted.max(now))
+        self.heard().booted.map_or(now, |booted| booted.max(now))
     }
 
     pub(crate) fn ramdisk_heard(&self, heard: Ramdisk) -> Box<Observation> {
@@ -60,20 +57,33 @@ impl Node {
     }
 }
 
-/// Whether a ramdisk has its token since the machine booted at `booted`.
+/// Whether a ramdisk has its token since the machine booted last.
 #[must_use]
-pub fn is_told(heard: &Ramdisk, booted: Option<Timestamp>) -> bool {
-    heard.token_told.is_some_and(|told| booted.is_none_or(|booted| told >= booted))
+pub fn is_told(heard: &Ramdisk) -> bool {
+    heard.token_told.is_some_and(|told| heard.booted.is_none_or(|booted| told >= booted))
 }
 
-/// What two servers heard of one ramdisk: the later boot counts, and of that the later word.
+/// What two servers heard of one ramdisk: the later boot counts, and of the words the later.
 #[must_use]
 pub fn merged(one: &Ramdisk, other: &Ramdisk) -> Ramdisk {
     let key = |heard: &Ramdisk| (heard.token_told, heard.agent.as_ref().map(|agent| agent.heard));
     let later = if key(other) > key(one) { other } else { one };
     // Whoever was told first, by whichever agent.
     let enrolling = one.enrolling.into_iter().chain(other.enrolling).min();
-    Ramdisk { enrolling, ..later.clone() }
+    Ramdisk { booted: one.booted.max(other.booted), enrolling, ..later.clone() }
+}
+
+/// What is known of a machine that begins to boot: its ramdisk is another one from here on, and a later one
+/// than all that was heard, whatever the clocks of servers say.
+#[must_use]
+pub fn booting(heard: &Ramdisk, now: Timestamp) -> Ramdisk {
+    Ramdisk { booted: Some(later(heard.token_told, now)), ..heard.clone() }
+}
+
+/// When something counts as heard that is heard behind `last`: clocks of servers differ.
+pub(crate) fn later(last: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    let after = last.map(|last| Timestamp::from_micros(last.micros().saturating_add(1)));
+    after.map_or(now, |after| after.max(now))
 }
 
 /// Machines that one request means.

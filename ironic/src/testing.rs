@@ -34,7 +34,6 @@ impl World {
                 uuid: Uuid::from_u128(0x4000_8000_0000_0000_0000 + number),
                 registered: Some(at(1)),
                 cycle: 7,
-                booted: None,
                 ramdisk,
             };
             (node, vec![format!("52:54:00:00:00:0{number}").parse().unwrap()])
@@ -45,6 +44,11 @@ impl World {
         };
         let nodes = vec![node(1, expected(TOKEN)), node(2, expected("b3RoZXI")), node(3, None)];
         Self { nodes, holder: None }
+    }
+
+    /// S1 boots.
+    pub(crate) fn boots(&mut self, at: Timestamp) {
+        self.nodes[0].0.ramdisk.as_mut().unwrap().heard.booted = Some(at);
     }
 
     /// Asks, and keeps what is heard.

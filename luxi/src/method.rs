@@ -8,6 +8,7 @@ mod args;
 mod class;
 
 use std::fmt;
+use std::net::IpAddr;
 
 use model::audit::{AuditEntry, AuditFilter};
 use model::boot_template::{BootDocument, DocumentKind, TemplateId};
@@ -51,7 +52,7 @@ macro_rules! methods {
     ($(
         $(#[doc = $doc:literal])+
         $class:ident $access:ident $name:ident [
-            $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty $(, default $default:literal)?;)*
+            $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty $(, default $default:tt)?;)*
         ] -> $reply:ty;
     )+) => {
         $(
@@ -61,7 +62,7 @@ macro_rules! methods {
 
             impl Method for $name {
                 const NAME: &'static str = stringify!($name);
-                const ARGUMENTS: &'static str = methods!(@list $($field $($default)?)*);
+                const ARGUMENTS: &'static str = methods!(@list $($field [$($default)?])*);
                 const CLASS: Class = Class::$class;
                 const ACCESS: Access = Access::$access;
                 type Reply = $reply;
@@ -147,7 +148,7 @@ macro_rules! methods {
         }
     };
     (@list) => { "[]" };
-    (@list $first:ident $($first_default:literal)? $($field:ident $($default:literal)?)*) => {
+    (@list $first:ident [$($first_default:tt)?] $($field:ident [$($default:tt)?])*) => {
         concat!(
             "[", stringify!($first), $(" = ", stringify!($first_default),)?
             $(", ", stringify!($field), $(" = ", stringify!($default),)?)* "]"
@@ -156,7 +157,8 @@ macro_rules! methods {
     (@missing $field:ident) => {
         return Err(A::Error::custom(concat!("argument `", stringify!($field), "` is missing")))
     };
-    (@missing $field:ident $default:literal) => { $default };
+    (@missing $field:ident null) => { None };
+    (@missing $field:ident $default:tt) => { $default };
 }
 
 methods! {
@@ -322,12 +324,16 @@ methods! {
         action: Value;
         /// Who asked for it and why.
         reason: Vec<ReasonEntry>;
+        /// The digest that the rule must have still; null replaces it whatever it has.
+        unchanged: Option<String>, default null;
     ] -> String;
 
     /// Delete a filter rule.
     Change Operator DeleteFilter [
         /// Its id.
         uuid: String;
+        /// The digest that it must have still; null deletes it whatever it has.
+        unchanged: Option<String>, default null;
     ] -> ();
 
     /// Values of the cluster by name; null for an unknown name.
@@ -400,6 +406,12 @@ methods! {
     /// The rules by which machines get addresses; null where none are set.
     Query Read GantryIpam [] -> Option<IpamConfig>;
 
+    /// The digest of a document of the configuration, for `unchanged` of opcodes; null where there is none.
+    Query Read GantryDigest [
+        /// Its key, such as `machines/SERIAL`.
+        document: String;
+    ] -> Option<String>;
+
     /// How agents serve DHCP.
     Query Read GantryDhcp [] -> DhcpConfig;
 
@@ -459,4 +471,12 @@ methods! {
         /// SHA-256 of the token.
         sha256: TokenDigest;
     ] -> Option<TokenGrant>;
+
+    /// Answer what a ramdisk asked the front door by Ironic's API; between Gantry's own daemons.
+    Change Administrator GantryRamdisk [
+        /// What it asked.
+        asked: ironic::Asked;
+        /// The address that it asked from.
+        from: IpAddr;
+    ] -> ironic::Answer;
 }

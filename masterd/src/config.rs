@@ -1,7 +1,8 @@
 //! Core: the configuration: every object of the cluster but the jobs.
 //!
 //! [`table`] lists the kinds of objects; [`objects`] holds the objects of one kind; [`change`] applies
-//! changes; [`load`] reads the configuration from its documents.
+//! changes; [`load`] reads the configuration from its documents; `unchanged` looks whether a document is what
+//! somebody saw.
 
 mod candidates;
 pub mod change;
@@ -10,6 +11,7 @@ pub mod load;
 pub mod objects;
 pub mod table;
 mod templates;
+mod unchanged;
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

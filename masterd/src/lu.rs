@@ -194,6 +194,7 @@ async fn check_and_exec<U: LogicalUnit + Sync>(
     if U::BY_STEPS {
         context.go_by_steps();
     }
+    context.check_unchanged()?;
     let plan = unit.check(context).await?;
     if context.dry_run() {
         return Ok(None);

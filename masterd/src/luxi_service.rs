@@ -4,6 +4,7 @@ mod files;
 mod filters;
 mod jobs;
 mod queries;
+mod ramdisk;
 mod waits;
 
 use std::sync::Arc;
@@ -148,7 +149,7 @@ impl LuxiService {
             Request::QueryExports(call) => answer(call, async |c| self.query_exports(&c)).await,
             Request::QueryFilters(call) => answer(call, async |c| self.query_filters(&c)).await,
             Request::ReplaceFilter(call) => answer(call, |c| self.replace_filter(c)).await,
-            Request::DeleteFilter(call) => answer(call, |c| self.delete_filter(c.uuid)).await,
+            Request::DeleteFilter(call) => answer(call, |c| self.delete_filter(c)).await,
             Request::QueryConfigValues(call) => {
                 answer(call, async |c| Ok(self.config_values(&c.names))).await
             }
@@ -165,13 +166,11 @@ impl LuxiService {
             Request::GantryClusterStatus(call) => internal(call).await,
             Request::GantryMasterStatus(call) => internal(call).await,
             Request::GantryExport(call) => answer(call, |c| self.export(c, &caller)).await,
-            Request::GantryExportPiece(call) => {
-                answer(call, |c| async move { self.sources.exports.read(&c.id, c.offset).await })
-                    .await
-            }
+            Request::GantryExportPiece(call) => answer(call, |c| self.export_piece(c)).await,
             Request::GantryLog(call) => internal(call).await,
             Request::GantryNoteRefusals(call) => internal(call).await,
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
+            Request::GantryDigest(call) => answer(call, async |c| Ok(self.digest(&c))).await,
             Request::GantryDhcp(call) => answer(call, async |_| Ok(self.dhcp())).await,
             Request::GantrySeal(call) => answer(call, async |c| self.seal(c)).await,
             Request::GantryDiskKey(call) => {
@@ -182,6 +181,7 @@ impl LuxiService {
             }
             Request::GantryBootDocument(call) => answer(call, async |c| self.document(&c)).await,
             Request::GantryToken(call) => answer(call, async |c| self.token(c)).await,
+            Request::GantryRamdisk(call) => answer(call, |c| self.ramdisk(c, &caller)).await,
         }
     }
 }
@@ -219,6 +219,17 @@ impl LuxiService {
         Ok(begun.to_string())
     }
 
+    async fn export_piece(
+        &self,
+        call: luxi::method::GantryExportPiece,
+    ) -> Result<luxi::method::ExportPiece, Exception> {
+        self.sources.exports.read(&call.id, call.offset).await
+    }
+
+    fn digest(&self, call: &luxi::method::GantryDigest) -> Option<String> {
+        self.sources.published.snapshot().config.digest(&call.document)
+    }
+
     /// The time of day.
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.sources.clock.now_micros())
@@ -242,13 +253,7 @@ impl LuxiService {
         call: &GantryDiskKey,
         caller: &Caller,
     ) -> Result<Option<StagedSecret>, Exception> {
-        let own = nix::unistd::geteuid().as_raw();
-        let is_rapi = || crate::users::name(caller.uid).as_ref() == RAPI_USER;
-        if caller.uid != 0 && caller.uid != own && !is_rapi() {
-            let text = "Keys of disks are for root alone; machines ask for theirs over HTTPS";
-            let refused = Exception::prereq(text, ErrorCode::WrongInput);
-            return Err(refused.coded(Code::PermissionDenied));
-        }
+        for_door(caller, "Keys of disks are for root alone; machines ask for theirs over HTTPS")?;
         let config = self.sources.published.snapshot().config;
         let serial = config.machine(&call.serial)?.serial.clone();
         let wrong = |error: NameError| Exception::prereq(error.to_string(), ErrorCode::WrongInput);
@@ -333,6 +338,16 @@ impl LuxiService {
     }
 }
 
+/// Refuses, for this reason, whoever is neither root nor the front door: what is answered is a secret.
+fn for_door(caller: &Caller, why: &str) -> Result<(), Exception> {
+    let own = nix::unistd::geteuid().as_raw();
+    let is_rapi = || crate::users::name(caller.uid).as_ref() == RAPI_USER;
+    if caller.uid == 0 || caller.uid == own || is_rapi() {
+        return Ok(());
+    }
+    Err(Exception::prereq(why, ErrorCode::WrongInput).coded(Code::PermissionDenied))
+}
+
 /// The log's word on a request: who changes something is seen without asking for more.
 fn record(request: &Request, caller: &Caller) {
     let (method, uid) = (request.name(), caller.uid);
@@ -388,11 +403,14 @@ pub(crate) fn changed_by(request: &Request) -> Option<String> {
         | Request::GantryExportPiece(_)
         | Request::GantryLog(_)
         | Request::GantryIpam(_)
+        | Request::GantryDigest(_)
         | Request::GantryDhcp(_)
         | Request::GantrySeal(_)
         | Request::GantryNetworkFiles(_)
         | Request::GantryBootDocument(_)
-        | Request::GantryToken(_) => return None,
+        | Request::GantryToken(_)
+        // Heartbeats come some hundred times a second; the ones with news are logged.
+        | Request::GantryRamdisk(_) => return None,
         Request::GantryDiskKey(call) => {
             format!("nothing; key of disk {} of {}", call.disk, call.serial)
         }

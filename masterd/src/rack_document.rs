@@ -69,7 +69,7 @@ pub(crate) fn compile_at(
 
 /// The ramdisk that is to look itself up. A token that cannot be opened is none: the next power cycle has
 /// another one.
-fn expected_ramdisk(config: &Config, machine: &Machine) -> Option<ExpectedRamdisk> {
+pub(crate) fn expected_ramdisk(config: &Config, machine: &Machine) -> Option<ExpectedRamdisk> {
     let cycle = config.power_cycles.get(&machine.serial)?;
     if !machine.life.state.expects_ramdisk() {
         return None;

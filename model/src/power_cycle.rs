@@ -73,6 +73,10 @@ impl PowerCycle {
 /// The ramdisk of one power cycle, as far as it was heard.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ramdisk {
+    /// When the machine fetched its boot script last, by an order that no clock upsets: what was told before
+    /// is of a ramdisk that runs no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booted: Option<Timestamp>,
     /// When its token was told, which happens once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_told: Option<Timestamp>,

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Json;
@@ -11,9 +10,11 @@ use axum::extract::{FromRequest, Query, Request};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use luxi::method::GantryDigest;
 use luxi::request::Principal;
 use model::access::{self, Verb, may};
 use model::opcode::ReasonEntry;
+use model::opcode::common::{CHANGED_MEANWHILE, Unchanged};
 use model::{JobId, OpInput, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -54,8 +55,8 @@ pub struct Asked {
     method: Method,
     uri: Uri,
     query: Vec<(String, String)>,
-    /// Whether its condition was looked at.
-    is_checked: AtomicBool,
+    /// What the change rests on, once its condition was looked at.
+    unchanged: Mutex<Option<Unchanged>>,
 }
 
 impl FromRequest<Arc<Front>> for Asked {
@@ -84,9 +85,9 @@ impl FromRequest<Arc<Front>> for Asked {
         let upload = Mutex::new(upload);
         let front = Arc::clone(front);
         let (headers, method, uri) = (parts.headers, parts.method, parts.uri);
-        let is_checked = AtomicBool::new(false);
+        let unchanged = Mutex::default();
         let peer = peer.ip().to_canonical();
-        Ok(Self { front, principal, peer, headers, body, upload, method, uri, query, is_checked })
+        Ok(Self { front, principal, peer, headers, body, upload, method, uri, query, unchanged })
     }
 }
 
@@ -116,14 +117,10 @@ impl Asked {
         may(&self.principal, verb, self.uri.path()).map_err(Refusal::from)
     }
 
-    /// The host and port by which the client reached this: letters, digits and what addresses have.
+    /// The host and port by which the client reached this.
     #[must_use]
     pub fn authority(&self) -> Option<&str> {
-        let host = || self.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        // HTTP/2 has it in the target.
-        let given = self.uri.authority().map(Authority::as_str).or_else(host)?;
-        let is_good = |b: u8| b.is_ascii_alphanumeric() || b"-.:[]".contains(&b);
-        (!given.is_empty() && given.bytes().all(is_good)).then_some(given)
+        authority(&self.headers, &self.uri)
     }
 
     /// All values of a query parameter, in their order. Empty ones are none, as in Ganeti.
@@ -202,17 +199,39 @@ impl Asked {
         Timestamp::from_micros(self.front.link.now_micros())
     }
 
-    /// Refuses a change of an object that is not what the client thinks it is.
+    /// Refuses a change of an object that is not what the client thinks it is: one that has not this `tag`.
+    /// The master looks at its `document` again when it makes the change, so that of two changes of one
+    /// state one is made.
     ///
     /// # Errors
-    /// The object has another tag.
-    pub fn unchanged(&self, object: &Value, measured: &[&str]) -> Result<(), Refusal> {
-        self.is_checked.store(true, Ordering::Relaxed);
-        if etag::may_change(&self.headers, &etag::of(object, measured)) {
+    /// The object has another tag, or is not there.
+    pub async fn condition(
+        &self,
+        document: String,
+        tag: impl Future<Output = Result<String, Refusal>>,
+    ) -> Result<(), Refusal> {
+        if !etag::is_conditional(&self.headers) {
             return Ok(());
         }
-        let text = "it changed since you looked at it; get it again, and decide anew";
-        Err(Refusal::new(StatusCode::PRECONDITION_FAILED, text))
+        // It is asked for before the object: what changes between both is refused.
+        let digest = self.ask(GantryDigest { document: document.clone() }).await?;
+        let is_it = match tag.await {
+            Ok(tag) => etag::may_change(&self.headers, &tag),
+            Err(refusal) if refusal.status() == StatusCode::NOT_FOUND => false,
+            Err(refusal) => return Err(refusal),
+        };
+        if !is_it {
+            let text = format!("it {CHANGED_MEANWHILE}");
+            return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, text));
+        }
+        *self.unchanged.lock() = Some(Unchanged(document, digest));
+        Ok(())
+    }
+
+    /// The digest that the object of the condition must have still.
+    #[must_use]
+    pub fn digest(&self) -> Option<String> {
+        self.unchanged.lock().as_ref().and_then(|Unchanged(_, digest)| digest.clone())
     }
 
     /// Refuses a condition that the route did not look at: to pass over it would do what the client
@@ -221,7 +240,7 @@ impl Asked {
     /// # Errors
     /// There is one.
     pub fn unconditional(&self) -> Result<(), Refusal> {
-        if etag::is_conditional(&self.headers) && !self.is_checked.load(Ordering::Relaxed) {
+        if etag::is_conditional(&self.headers) && self.unchanged.lock().is_none() {
             let text = "If-Match is not supported for this path; leave the header out";
             return Err(Refusal::bad(text));
         }
@@ -244,6 +263,7 @@ impl Asked {
         self.may(Verb::Submit(&op.op))?;
         self.unconditional()?;
         op.common.reason = self.trail()?;
+        op.common.unchanged = self.unchanged.lock().clone().into_iter().collect();
         self.front.link.submit(Some(self.speaks()), vec![op]).await
     }
 
@@ -313,6 +333,16 @@ impl Asked {
         trail.push(ReasonEntry(TRAIL.to_owned(), who, stamp));
         Ok(trail)
     }
+}
+
+/// The host and port by which a client reached this: letters, digits and what addresses have.
+#[must_use]
+pub fn authority<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    let host = || headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    // HTTP/2 has it in the target.
+    let given = uri.authority().map(Authority::as_str).or_else(host)?;
+    let is_good = |b: u8| b.is_ascii_alphanumeric() || b"-.:[]".contains(&b);
+    (!given.is_empty() && given.bytes().all(is_good)).then_some(given)
 }
 
 /// A stamp that is the same whenever the same user sends the same mark with the same request.

@@ -142,6 +142,8 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
         compatibility: options.compat,
         rules: KnownRules::default(),
         machines_by_address: options.machines_by_address,
+        ramdisk_endpoints: !options.no_ramdisk_endpoints,
+        ramdisks: ironic::Door::default(),
     })
 }
 

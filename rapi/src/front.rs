@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
@@ -18,6 +18,7 @@ use model::Timestamp;
 use model::access::{Principal, Verb, may};
 use model::boot_template::TEXT_BYTES_MAX;
 use model::vault::SECRET_BYTES_MAX;
+use serde_json::Value;
 
 use crate::access_log::Line;
 use crate::attempt::Attempt;
@@ -26,6 +27,7 @@ use crate::clients::ClientCertificate;
 use crate::ganeti;
 use crate::openapi;
 use crate::page;
+use crate::ramdisks::{self, is_of_ramdisk};
 use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
 use crate::sabakan::{self, crypts, graphql};
@@ -58,19 +60,38 @@ const PUBLIC: [&str; 5] = [page::PATH, "/version", "/health", "/2/features", ope
 /// All routes.
 #[must_use]
 pub fn routes() -> Routes {
-    let routes = sabakan::add(ganeti::add(Routes::default()));
+    let routes = ramdisks::add(sabakan::add(ganeti::add(Routes::default())));
     let summary = "Describe all of this in OpenAPI";
     let described = Described { path: openapi::PATH, method: "get", summary };
-    let of_page = "Answer null, or a browser with a page of all this";
+    let of_page = "Tell what ramdisks may ask, or show a browser a page of all this";
     let page = Described { path: page::PATH, method: "get", summary: of_page };
     let known: Vec<Described> =
         [page].into_iter().chain(routes.described().iter().copied()).chain([described]).collect();
-    let (document, page) = (openapi::document(&known, &PUBLIC), page::page(&known));
+    let public: Vec<&str> = PUBLIC.into_iter().chain(ramdisks::PATHS).collect();
+    let (document, page) = (openapi::document(&known, &public), page::page(&known));
     routes.get(openapi::PATH, summary, move || std::future::ready(Json(document.clone()))).get(
         page::PATH,
         of_page,
-        move |headers: HeaderMap| std::future::ready(page::answer(&headers, &page)),
+        move |state, peer, request| first(page.clone(), state, peer, request),
     )
+}
+
+/// Whoever opens the door as a browser sees the page. Agents in ramdisks ask for versions, and others get
+/// null, as from Ganeti.
+async fn first(
+    page: String,
+    State(front): State<Arc<Front>>,
+    peer: Extension<Peer>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    if let Some(shown) = page::answer(request.headers(), &page) {
+        return Ok(shown);
+    }
+    if !front.ramdisk_endpoints {
+        return Ok(([page::VARY], Json(Value::Null)).into_response());
+    }
+    let answer = ramdisks::answer(State(front), peer, request).await?;
+    Ok(([page::VARY], answer).into_response())
 }
 
 /// All routes, behind what every request goes through.
@@ -83,8 +104,17 @@ pub fn router(front: Arc<Front>) -> Router {
         .with_state(front)
 }
 
-async fn nothing(uri: Uri) -> Refusal {
-    Refusal::not_found(format!("there is nothing at {}", shown(uri.path())))
+async fn nothing(
+    state: State<Arc<Front>>,
+    peer: Extension<Peer>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let path = request.uri().path();
+    // It says in its own words what is not there.
+    if is_of_ramdisk(path) {
+        return ramdisks::answer(state, peer, request).await;
+    }
+    Err(Refusal::not_found(format!("there is nothing at {}", shown(path))))
 }
 
 /// Ganeti says it by another code of the methods that it has at all.
@@ -92,7 +122,7 @@ async fn other_method(method: Method, uri: Uri) -> Refusal {
     let ganetis = [Method::GET, Method::PUT, Method::POST, Method::DELETE];
     let status = match Form::of(uri.path()) {
         Form::Ganeti if ganetis.contains(&method) => StatusCode::NOT_IMPLEMENTED,
-        Form::Ganeti | Form::Sabakan => StatusCode::METHOD_NOT_ALLOWED,
+        Form::Ganeti | Form::Sabakan | Form::Ironic => StatusCode::METHOD_NOT_ALLOWED,
     };
     Refusal::new(status, format!("Method {method} is unsupported for path {}", shown(uri.path())))
 }
@@ -151,7 +181,8 @@ async fn serve(
     }
     let header = parts.headers.get(header::AUTHORIZATION);
     // A client shows its certificate on every connection, also where none is needed.
-    let is_public = PUBLIC.contains(&parts.uri.path());
+    let is_ramdisk = is_of_ramdisk(parts.uri.path());
+    let is_public = is_ramdisk || PUBLIC.contains(&parts.uri.path());
     let certificate = parts.extensions.get::<Arc<ClientCertificate>>().filter(|_one| !is_public);
     let shown = Shown { header, certificate: certificate.map(AsRef::as_ref) };
     let mut principal = front.authenticator.who(shown, peer.ip()).await?;
@@ -176,7 +207,7 @@ async fn serve(
         let verb = machine.as_ref().map_or(verb, |serial| Verb::DiskKey(serial.as_str()));
         admit(&principal, verb, path)?;
     }
-    let body = if is_upload(&parts.method, path) {
+    let body = if is_ramdisk || is_upload(&parts.method, path) {
         body
     } else {
         Body::from(whole(body, body_max(path)).await?)
@@ -261,8 +292,9 @@ fn render(form: Form, mut response: Response) -> Response {
         let body = match form {
             Form::Ganeti => Json(&refusal).into_response(),
             Form::Sabakan => Json(refusal.sabakan()).into_response(),
+            Form::Ironic => ramdisks::refused(&refusal),
         };
-        response = (refusal.status(), body).into_response();
+        response = body;
         *response.status_mut() = refusal.status();
         if let Some(allow) = allow {
             response.headers_mut().insert(header::ALLOW, allow);

@@ -10,6 +10,7 @@ use luxi::method::QueryClusterInfo;
 use serde_json::{Map, Value, json};
 
 use crate::asked::{Answer, Asked, json};
+use crate::refusal::Refusal;
 use crate::routes::Routes;
 use change::{change, role, set_role};
 use objects::Kind;
@@ -148,6 +149,11 @@ async fn features(_asked: Asked) -> Response {
 }
 
 async fn info(asked: Asked) -> Answer {
+    Ok(asked.object(&cluster(&asked).await?, &[]))
+}
+
+/// The cluster, as Ganeti describes it.
+async fn cluster(asked: &Asked) -> Result<Value, Refusal> {
     let mut info = asked.ask(QueryClusterInfo {}).await?;
     if let Value::Object(fields) = &mut info {
         for (name, alias) in
@@ -157,7 +163,7 @@ async fn info(asked: Asked) -> Answer {
             fields.extend(value.map(|value| (alias.to_owned(), value)));
         }
     }
-    Ok(asked.object(&info, &[]))
+    Ok(info)
 }
 
 /// Names of the operating systems of instances, each with its variants.

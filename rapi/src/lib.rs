@@ -6,7 +6,7 @@
 //! [`authenticate`] tells who asks. [`state`] is what routes share, [`rules`] among it,
 //! [`front`] what every request goes through,
 //! [`asked`] what a route sees of one; [`upload`] takes bodies that are too long for memory, [`files`] gives
-//! such; [`ganeti`] and [`sabakan`] are the two interfaces, [`routes`] describes them and
+//! such; [`ganeti`], [`sabakan`] and [`ramdisks`] are the interfaces, [`routes`] describes them and
 //! [`openapi`] prints that for programs, [`page`] for people. [`certificate`], [`tls`], [`server`] and [`access_log`] are the way in, [`meters`] count and
 //! [`metrics`] shows,
 //! [`options`] and [`daemon`] are the process.
@@ -35,6 +35,7 @@ pub mod front;
 pub mod ganeti;
 pub mod openapi;
 pub mod page;
+pub mod ramdisks;
 pub mod routes;
 pub mod sabakan;
 pub mod upload;

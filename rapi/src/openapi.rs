@@ -2,6 +2,7 @@
 //!
 //! [`content`] says what each of them takes and answers.
 
+use ironic::HEADERS;
 use serde_json::{Map, Value, json};
 
 pub mod content;
@@ -24,7 +25,8 @@ pub fn document(routes: &[Described], public: &[&str]) -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "Gantry front door",
-            "description": "Ganeti's remote API below /2, sabakan's REST API below /api/v1.",
+            "description": "Ganeti's remote API below /2, sabakan's REST API below /api/v1, Ironic's API \
+                            for agents in ramdisks below /v1.",
             "version": env!("CARGO_PKG_VERSION"),
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
         },
@@ -36,10 +38,15 @@ pub fn document(routes: &[Described], public: &[&str]) -> Value {
                 "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "gtk_…"},
                 "certificate": {"type": "mutualTLS"},
             },
-            "schemas": {"GanetiError": ganeti_error(), "SabakanError": sabakan_error()},
+            "schemas": {
+                "GanetiError": ganeti_error(),
+                "SabakanError": sabakan_error(),
+                "IronicError": ironic_error(),
+            },
             "responses": {
                 "GanetiError": refused("GanetiError"),
                 "SabakanError": refused("SabakanError"),
+                "IronicError": refused("IronicError"),
             },
         },
     })
@@ -49,6 +56,7 @@ fn operation(route: &Described, is_public: bool) -> Value {
     let (form, error) = match Form::of(route.path) {
         Form::Ganeti => ("ganeti", "GanetiError"),
         Form::Sabakan => ("sabakan", "SabakanError"),
+        Form::Ironic => ("ironic", "IronicError"),
     };
     let path = route.parameters().map(|name| {
         let schema = content::path_schema(name);
@@ -57,10 +65,14 @@ fn operation(route: &Described, is_public: bool) -> Value {
     let query = content::query(route).into_iter().map(
         |(name, schema)| json!({"name": name, "in": "query", "required": false, "schema": schema}),
     );
+    let header = (form == "ironic").then(|| {
+        let schema = json!({"type": "string", "examples": ["1.72", "latest"]});
+        json!({"name": HEADERS[0], "in": "header", "required": false, "schema": schema})
+    });
     let mut operation = json!({
         "summary": route.summary,
         "tags": [form],
-        "parameters": path.chain(query).collect::<Vec<_>>(),
+        "parameters": path.chain(query).chain(header).collect::<Vec<_>>(),
         "responses": responses(route, error),
     });
     if let Some((kind, schema)) = content::body(route) {
@@ -126,6 +138,15 @@ fn sabakan_error() -> Value {
             "error": {"type": "string", "description": "What happened, and what to do."},
             "see": {"type": ["string", "null"], "description": "The section of the runbook."},
         },
+    })
+}
+
+fn ironic_error() -> Value {
+    let text = "An object of JSON in a text: `faultstring`, or `title` and `description`.";
+    json!({
+        "type": "object",
+        "required": ["error_message"],
+        "properties": {"error_message": {"type": "string", "description": text}},
     })
 }
 

@@ -11,7 +11,7 @@ use stdx::metrics::Endpoint;
 use crate::certificate::Files;
 use crate::state::Compatibility;
 
-/// The HTTPS front door of the cluster: Ganeti's remote API and sabakan's REST API.
+/// The HTTPS front door of the cluster: Ganeti's remote API, sabakan's REST API, and Ironic's for ramdisks.
 ///
 /// It asks the master through the socket of this machine, which may be that of any candidate.
 #[derive(Debug, Clone, Parser)]
@@ -55,6 +55,10 @@ pub struct Options {
     /// known by the address that it asks from.
     #[arg(long)]
     pub machines_by_address: bool,
+    /// Refuse requests of agents in ramdisks, which have no password: lookup, heartbeat and the end of an
+    /// inspection, as Ironic does with `enable_ramdisk_endpoints` off. The agents of racks answer them.
+    #[arg(long)]
+    pub no_ramdisk_endpoints: bool,
     /// Whose form machines are shown in: that of today's sabakan, or of its specification of 2018.
     #[arg(long, value_name = "VERSION", default_value = "today")]
     pub compat: Compatibility,

@@ -4,7 +4,6 @@
 use axum::http::{HeaderMap, header};
 use axum::response::{Html, IntoResponse, Response};
 
-use crate::asked::json;
 use crate::routes::Described;
 
 /// The path of the page.
@@ -13,7 +12,7 @@ pub const PATH: &str = "/";
 const POLICY: &str = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Who keeps an answer must not give it to whoever takes other types.
-const VARY: (header::HeaderName, &str) = (header::VARY, "accept");
+pub const VARY: (header::HeaderName, &str) = (header::VARY, "accept");
 
 /// The page of these routes.
 #[must_use]
@@ -22,8 +21,8 @@ pub fn page(routes: &[Described]) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>Gantry front door</title></head>\n\
          <body>\n<h1>Gantry front door</h1>\n\
-         <p>This server has Ganeti's remote API below <code>/2</code> and sabakan's REST API below \
-         <code>/api/v1</code>. Programs read <a href=\"/openapi.json\">openapi.json</a>. Log in with a name and \
+         <p>This server has Ganeti's remote API below <code>/2</code>, sabakan's REST API below \
+         <code>/api/v1</code>, and Ironic's for ramdisks below <code>/v1</code>. Programs read <a href=\"/openapi.json\">openapi.json</a>. Log in with a name and \
          password of this cluster's users.</p>\n<table>\n{rows}</table>\n</body>\n</html>\n"
     )
 }
@@ -36,15 +35,13 @@ fn row(route: &Described) -> String {
     format!("<tr><td>{}</td><td>{shown}</td><td>{summary}</td></tr>\n", method.to_uppercase())
 }
 
-/// The page for a browser; null for everybody else, as Ganeti answers.
+/// The page, for a browser.
 #[must_use]
-pub fn answer(headers: &HeaderMap, page: &str) -> Response {
-    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    if !accept.is_some_and(|accept| accept.contains("text/html")) {
-        return ([VARY], json(serde_json::Value::Null)).into_response();
-    }
+pub fn answer(headers: &HeaderMap, page: &str) -> Option<Response> {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok())?;
     let policy = (header::CONTENT_SECURITY_POLICY, POLICY);
-    ([VARY, policy], Html(page.to_owned())).into_response()
+    let answer = || ([VARY, policy], Html(page.to_owned())).into_response();
+    accept.contains("text/html").then(answer)
 }
 
 #[cfg(test)]
@@ -54,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_browser_gets_the_page_and_others_null() {
+    fn a_browser_gets_the_page_and_others_do_not() {
         let routes = [
             Described { path: "/2/info", method: "get", summary: "Describe the cluster" },
             Described { path: "/2/jobs/{id}", method: "delete", summary: "Cancel a job" },
@@ -64,14 +61,13 @@ mod tests {
         assert!(page.contains("<td>DELETE</td><td>/2/jobs/{id}</td>"));
         let kind = |accept: Option<&'static str>| {
             let accept = accept.map(|accept| (header::ACCEPT, HeaderValue::from_static(accept)));
-            answer(&HeaderMap::from_iter(accept), &page).headers()[header::CONTENT_TYPE].clone()
+            let answer = answer(&HeaderMap::from_iter(accept), &page)?;
+            Some(answer.headers()[header::CONTENT_TYPE].clone())
         };
-        assert_eq!(
-            kind(Some("text/html,application/xhtml+xml,*/*;q=0.8")),
-            "text/html; charset=utf-8"
-        );
+        let html = kind(Some("text/html,application/xhtml+xml,*/*;q=0.8"));
+        assert_eq!(html.unwrap(), "text/html; charset=utf-8");
         for other in [None, Some("application/json, */*; q=0.5"), Some("*/*")] {
-            assert_eq!(kind(other), "application/json");
+            assert_eq!(kind(other), None);
         }
     }
 }

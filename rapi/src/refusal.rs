@@ -9,6 +9,7 @@ use luxi::ClientError;
 use luxi::response::Unserved;
 use model::access::Denied;
 use model::error::ExceptionKind;
+use model::opcode::common::CHANGED_MEANWHILE;
 use model::{Code, Coded as _, Exception, NodeName};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -136,6 +137,9 @@ fn status(exception: &Exception) -> StatusCode {
     if exception.code() == Some(Code::PermissionDenied) {
         return StatusCode::FORBIDDEN;
     }
+    if exception.message().ends_with(CHANGED_MEANWHILE) {
+        return StatusCode::PRECONDITION_FAILED;
+    }
     match exception.kind {
         ExceptionKind::JobQueueFull | ExceptionKind::JobQueueDrainError => {
             StatusCode::SERVICE_UNAVAILABLE
@@ -220,6 +224,7 @@ mod tests {
             (Exception::prereq("no node `n9`", ErrorCode::UnknownEntity), 404),
             (Exception::prereq("there is one", ErrorCode::AlreadyExists), 409),
             (Exception::prereq("nonsense", ErrorCode::WrongInput), 400),
+            (Exception::prereq(format!("x {CHANGED_MEANWHILE}"), ErrorCode::WrongState), 412),
             (Exception::new(ExceptionKind::JobQueueFull, "full"), 503),
             (Exception::new(ExceptionKind::TagError, "Tags cannot be empty"), 400),
         ] {

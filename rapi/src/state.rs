@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ironic::Door;
 use model::access::Principal;
 use model::layout::Layout;
 use tokio::sync::Semaphore;
@@ -39,6 +40,10 @@ pub struct Front {
     pub rules: KnownRules,
     /// Whether a machine has the keys of its disks without a password, by its address.
     pub machines_by_address: bool,
+    /// Whether ramdisks are answered.
+    pub ramdisk_endpoints: bool,
+    /// Where requests of ramdisks are taken in.
+    pub ramdisks: Door,
 }
 
 /// Where a connection comes from.
@@ -49,20 +54,28 @@ pub struct Peer(pub SocketAddr);
 #[derive(Debug, Clone)]
 pub struct Asker(pub Principal);
 
-/// Which of the two interfaces a path belongs to.
+/// Which of the interfaces a path belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Ganeti's remote API.
     Ganeti,
     /// sabakan's REST API.
     Sabakan,
+    /// Ironic's, as far as agents in ramdisks use it.
+    Ironic,
 }
 
 impl Form {
     /// That of a path.
     #[must_use]
     pub fn of(path: &str) -> Self {
-        if path.starts_with("/api/") || path == "/graphql" { Self::Sabakan } else { Self::Ganeti }
+        if path.starts_with("/api/") || path == "/graphql" {
+            Self::Sabakan
+        } else if path == "/v1" || path.starts_with("/v1/") {
+            Self::Ironic
+        } else {
+            Self::Ganeti
+        }
     }
 }
 

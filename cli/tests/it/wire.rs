@@ -102,7 +102,7 @@ fn rules() {
     let (asked, _printed, _status) = run(&["filter", "replace", "0d0b"], &added);
     assert!(asked[0].contains(r#"["0d0b",0,[],"CONTINUE",[]]"#), "{}", asked[0]);
     let (asked, printed, status) = run(&["filter", "delete", "0d0b"], &[vec![success("null")]]);
-    assert!(asked[0].contains(r#""DeleteFilter""#) && asked[0].contains(r#"["0d0b"]"#));
+    assert!(asked[0].contains(r#""DeleteFilter""#) && asked[0].contains(r#"["0d0b",null]"#));
     assert_eq!((printed.as_str(), status), ("", 0));
     let row = success(r#"[["0d0b",7,3,[["jobid",[">","id",5]]],"PAUSE",[]]]"#);
     let (_asked, printed, _status) = run(&["filter", "info", "0d0b"], &[vec![row]]);

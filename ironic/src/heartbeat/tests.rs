@@ -113,7 +113,7 @@ fn what_a_ramdisk_told_first_stays() {
     let none = with("agent_verify_ca", None);
     assert_eq!(world.post(&path(), "1.68", &none, 2).answer.status, 202);
     // A ramdisk that boots anew has another address and another certificate.
-    world.nodes[0].0.booted = Some(at(3));
+    world.boots(at(3));
     let (ramdisk, is_vital) = heard(&world.post(&path(), "1.68", &url, 4));
     assert_eq!(ramdisk.agent.unwrap().callback_url, "https://10.69.0.41:9999");
     assert!(is_vital && ramdisk.token_told == Some(at(4)));

@@ -122,7 +122,7 @@ fn what_comes_behind_the_lookup_is_not_the_ramdisks() {
     let mut world = World::new();
     assert_eq!(world.get(&format!("/v1/lookup?node_uuid={UUID}"), "1.62", 5).answer.status, 200);
     assert_eq!(world.post(PATH, "", &body().to_string(), 6).answer.status, 404);
-    world.nodes[0].0.booted = Some(crate::testing::at(7));
+    world.boots(crate::testing::at(7));
     assert_eq!(world.post(PATH, "", &body().to_string(), 8).answer.status, 202);
 }
 

@@ -34,9 +34,9 @@ fn a_new_boot_is_told_once_more() {
     let mut world = World::new();
     let path = by(&format!("node_uuid={UUID}"));
     assert_eq!(token(&world.get(&path, "1.62", 10)), TOKEN);
-    world.nodes[0].0.booted = Some(at(9));
+    world.boots(at(9));
     assert_eq!(token(&world.get(&path, "1.62", 11)), "******", "the boot was before that");
-    world.nodes[0].0.booted = Some(at(20));
+    world.boots(at(20));
     assert_eq!(token(&world.get(&path, "1.62", 21)), TOKEN);
     assert_eq!(token(&world.get(&path, "1.62", 22)), "******");
 }

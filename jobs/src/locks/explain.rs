@@ -110,6 +110,13 @@ impl LockQueue {
         })
     }
 
+    /// Whether somebody keeps everybody else from `name`, by itself or by its set.
+    #[must_use]
+    pub fn is_exclusive(&self, name: &LockName) -> bool {
+        let holds = |name: &LockName| self.table.owners(name).any(|(_, m)| m == Mode::Exclusive);
+        holds(name) || holds(&LockName::set(name.level))
+    }
+
     /// All locks that are held or waited for, in their order.
     #[must_use]
     pub fn snapshot(&self) -> Vec<LockState> {

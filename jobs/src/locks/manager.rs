@@ -219,6 +219,12 @@ impl Locks {
         self.state().queue.explain(owner)
     }
 
+    /// Whether somebody keeps everybody else from `name`.
+    #[must_use]
+    pub fn is_exclusive(&self, name: &LockName) -> bool {
+        self.state().queue.is_exclusive(name)
+    }
+
     /// All locks that are held or waited for, in their order.
     #[must_use]
     pub fn snapshot(&self) -> Vec<LockState> {

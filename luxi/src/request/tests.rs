@@ -17,7 +17,7 @@ fn args(method: &str, args: &str) -> Result<Request, String> {
 #[test]
 fn the_table_is_that_of_ganeti_and_ours() {
     let names: Vec<_> = Request::TABLE.iter().map(|entry| entry.0).collect();
-    assert_eq!(names.len(), 25 + 15);
+    assert_eq!(names.len(), 25 + 17);
     let find = |name: &str| Request::TABLE.iter().find(|entry| entry.0 == name).unwrap();
     assert_eq!(find("CancelJob").1, "[job_id, kill = false]");
     assert_eq!(find("QueryClusterInfo").1, "[]");
@@ -67,11 +67,16 @@ fn one_request_of_each_method_reads() {
         ("GantryNoteRefusals", "[[]]".to_owned()),
         ("GantryIpam", "[]".to_owned()),
         ("GantryDhcp", "[]".to_owned()),
+        ("GantryDigest", r#"["machines/s1"]"#.to_owned()),
         ("GantrySeal", r#"["disk-key/s1/sda","c2VjcmV0"]"#.to_owned()),
         ("GantryDiskKey", r#"["s1","sda"]"#.to_owned()),
         ("GantryNetworkFiles", r#"["s1",null,"netplan"]"#.to_owned()),
         ("GantryToken", format!(r#"["{}"]"#, "ab".repeat(32))),
         ("GantryBootDocument", r#"["s1","user-data",null]"#.to_owned()),
+        (
+            "GantryRamdisk",
+            r#"[{"version":62,"base":"https://n1","question":"V1"},"192.0.2.7"]"#.to_owned(),
+        ),
     ] {
         let request = args(method, &text);
         assert_eq!(request.as_ref().map(Request::name), Ok(method), "{text}");

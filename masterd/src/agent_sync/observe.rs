@@ -76,6 +76,15 @@ pub fn observed(config: &Config, agent: &NodeName, events: &[Event]) -> Led {
     observed
 }
 
+/// The changes that words of a ramdisk make which the master heard itself.
+#[must_use]
+pub fn heard(config: &Config, at: Timestamp, observation: Observation) -> Vec<ConfigChange> {
+    let event = Event { number: 0, at, observation };
+    let mut fold = Fold::new(config, &config.role.master, event.observation.rack(), &[&event]);
+    fold.event(&event);
+    fold.changes()
+}
+
 /// What is known after some events, as far as it may differ from the configuration.
 struct Fold<'a> {
     config: &'a Config,

@@ -154,7 +154,7 @@ pub(super) fn below<T: Object>(key: &str, content: &[u8]) -> Result<Option<T>, L
 }
 
 /// The part of a key below a directory.
-fn name<'a>(directory: &str, key: &'a str) -> Option<&'a str> {
+pub(super) fn name<'a>(directory: &str, key: &'a str) -> Option<&'a str> {
     key.strip_prefix(directory)?.strip_prefix('/')
 }
 

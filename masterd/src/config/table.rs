@@ -16,7 +16,7 @@ use model::group::Group;
 use model::image::{Image, ImageId, RemovedImage};
 use model::ipam::IpamConfig;
 use model::kernel::KernelParameters;
-use model::machine::{LastBoot, Machine};
+use model::machine::{LastBoot, Machine, node_uuid};
 use model::network::{Claim, ClaimKey, Network, NetworkTemplate, TemplateKey};
 use model::node::Node;
 use model::power_cycle::PowerCycle;
@@ -27,7 +27,7 @@ use model::vault::VaultKeys;
 use model::{MacAddress, NodeName, Serial, Timestamp, Uuid, Word, document};
 
 use super::claims::ClaimsBy;
-use super::load::{LoadError, below, parse};
+use super::load::{LoadError, below, name, parse};
 use super::objects::{Index, Indices, Named as _, Object, Objects};
 
 /// The key and the new content of a document; `None` deletes it.
@@ -73,6 +73,20 @@ macro_rules! configuration {
         impl Config {
             pub(super) fn without_objects(($($one),+): ($($slot),+)) -> Self {
                 Self { $($one,)+ $($many: Objects::default(),)+ }
+            }
+        }
+
+        impl Config {
+            /// The content of the document of this key, where there is such an object.
+            pub(super) fn content(&self, key: &str) -> Option<Bytes> {
+                $(if key == $at {
+                    return Option::<Arc<$one_type>>::from(self.$one.clone()).map(|o| written(&*o));
+                })+
+                $(if let Some(name) = name(<$type as Object>::BELOW, key) {
+                    let key = <$type as Object>::Key::of_name(name)?;
+                    return self.$many.get(&key).map(|object| written(object.as_ref()));
+                })+
+                None
             }
         }
 
@@ -260,6 +274,8 @@ configuration! {
                 mac: MacAddress = |machine| machine.mac.iter().copied(),
                 /// System UUIDs.
                 uuid: Uuid = |machine| machine.uuid,
+                /// The identities by which ramdisks know them.
+                node: Uuid = |machine| [node_uuid(machine.uuid, &machine.serial)],
                 /// Addresses of management controllers.
                 bmc: Ipv4Addr = |machine| machine.bmc.ipv4.iter().copied(),
                 /// Rack, and number within it.

@@ -12,6 +12,7 @@ use jobs::{CancelHandle, Event, Start};
 use model::error::ExceptionKind;
 use model::job::LogType;
 use model::layout::Layout;
+use model::opcode::common::Unchanged;
 use model::opcode::{Common, Input, OpInput, Reach, SubmittedJobs};
 use model::{Code, Exception, JobId, NodeName, Timestamp};
 use rpc::identity::IdentityError;
@@ -48,6 +49,8 @@ pub struct Context {
     input: Arc<Input>,
     priority: i32,
     dry_run: bool,
+    /// What the change rests on, until it is made.
+    unchanged: Vec<Unchanged>,
     reach: Reach,
     cancel: CancellationToken,
     /// Whether it began to run.
@@ -77,6 +80,7 @@ impl Context {
             input: Arc::clone(&start.input),
             priority: start.priority,
             dry_run: common.dry_run,
+            unchanged: common.unchanged.clone(),
             reach: start.input.reach(),
             cancel: handle.cancel.clone(),
             runs: Arc::clone(&handle.runs),
@@ -104,6 +108,14 @@ impl Context {
     #[must_use]
     pub fn behalf(&self) -> Option<Behalf> {
         Some((self.job, self.op))
+    }
+
+    /// Looks whether what the change rests on is as it was. The first transaction looks again.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn check_unchanged(&self) -> Result<(), Exception> {
+        self.config().check_unchanged(&self.unchanged)
     }
 
     /// Whether it is only to check.
@@ -396,6 +408,11 @@ impl Context {
     ) -> Result<T, Failure> {
         self.changed = true;
         let job = (!self.by_steps).then_some(self.job);
+        let unchanged = std::mem::take(&mut self.unchanged);
+        let decide = move |config: &Config| {
+            config.check_unchanged(&unchanged)?;
+            decide(config)
+        };
         let done = self.resources.writer.transact(job, decide).await;
         done.map_err(|why| match why.kind {
             ExceptionKind::JobCanceled => Failure::Canceled,

@@ -12,7 +12,8 @@ use model::image::{
 use model::machine::Machine;
 use model::node::{Node, NodeRole};
 use model::opcode::{ImageAdd, ImageRemove};
-use model::{Exception, NodeName, Timestamp};
+use model::{Coded as _, Exception, NodeName, Timestamp};
+use rpc::RpcError;
 
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::blobs::{SendError, Sending};
@@ -173,11 +174,23 @@ pub(crate) async fn distribute(
                     context.say(text).await;
                     break;
                 }
+                Err(SendError::Agent(error)) => return Err(not_taken(node, &error).into()),
                 Err(error) => return Err(Exception::exec(stdx::daemon::chain(&error)).into()),
             }
         }
     }
     Ok(())
+}
+
+/// The agent is away, or takes no file now: whoever uploads tries again.
+fn not_taken(node: &Node, error: &RpcError) -> Exception {
+    let why = stdx::daemon::chain(error);
+    let text = format!("The agent of {} does not take the file: {why}; upload it again", node.name);
+    let failure = Exception::prereq(text, ErrorCode::TempInsufficientResources);
+    match error.code() {
+        Some(code) => failure.coded(code),
+        None => failure,
+    }
 }
 
 impl LogicalUnit for ImageRemove {

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use ::jobs::filter::{Rule, RuleError, RuleMap};
-use luxi::method::{QueryFilters, ReplaceFilter, Row};
+use luxi::method::{DeleteFilter, QueryFilters, ReplaceFilter, Row};
 use luxi::query::Filter;
 use model::error::{ErrorCode, Exception};
 use model::filter::{FilterAction, FilterRule, Predicate};
 use model::opcode::ReasonEntry;
-use model::{Timestamp, json};
+use model::opcode::common::Unchanged;
+use model::{Timestamp, document, json};
 use serde::Deserialize as _;
 use serde_json::Value;
 use uuid::Uuid;
@@ -52,7 +53,9 @@ impl LuxiService {
             reason_trail,
         };
         let rule = Rule::new(document).map_err(|error| refused(&error))?;
+        let (rule_uuid, unchanged) = (uuid.clone(), call.unchanged);
         let decide = move |config: &crate::config::Config, serial| {
+            check(config, &rule_uuid, unchanged)?;
             let rule = rule.at(serial).map_err(|error| refused(&error))?;
             rule.fits(&config.filters).map_err(|error| refused(&error))?;
             Ok((vec![ConfigChange::Filter(rule)], ()))
@@ -64,10 +67,14 @@ impl LuxiService {
         Ok(uuid)
     }
 
-    pub(super) async fn delete_filter(&self, uuid: String) -> Result<(), Exception> {
-        let decide = move |config: &crate::config::Config| match config.filters.get(&uuid) {
-            Some(_) => Ok((vec![ConfigChange::FilterRemoved(uuid)], ())),
-            None => Err(unknown(&uuid)),
+    pub(super) async fn delete_filter(&self, call: DeleteFilter) -> Result<(), Exception> {
+        let DeleteFilter { uuid, unchanged } = call;
+        let decide = move |config: &crate::config::Config| {
+            check(config, &uuid, unchanged)?;
+            match config.filters.get(&uuid) {
+                Some(_) => Ok((vec![ConfigChange::FilterRemoved(uuid)], ())),
+                None => Err(unknown(&uuid)),
+            }
         };
         self.sources.submitter.unless_stalled(self.sources.writer.transact(None, decide)).await
     }
@@ -112,6 +119,16 @@ impl LuxiService {
         let pause = self.sources.published.snapshot().config.cluster.watcher_pause;
         pause.filter(|&until| until > now).map_or(Value::Null, |until| until.seconds().into())
     }
+}
+
+/// Refuses a change of a rule that is another one than the client saw.
+fn check(
+    config: &crate::config::Config,
+    uuid: &str,
+    unchanged: Option<String>,
+) -> Result<(), Exception> {
+    let seen = |digest| [Unchanged(format!("{}/{uuid}", document::FILTERS), Some(digest))];
+    unchanged.map_or(Ok(()), |digest| config.check_unchanged(&seen(digest)))
 }
 
 /// These rules, or all in the order of their ids.

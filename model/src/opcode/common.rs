@@ -23,7 +23,25 @@ pub struct Common {
     pub comment: Option<String>,
     /// Who asked for it and why, oldest first.
     pub reason: Vec<ReasonEntry>,
+    /// Documents that must be what somebody saw when the change is made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unchanged: Vec<Unchanged>,
 }
+
+/// Documents of one opcode that must not have changed: a change is about one object, or a few.
+pub const UNCHANGED_MAX: usize = 16;
+/// What is said of a document that did, by which clients know it.
+pub const CHANGED_MEANWHILE: &str =
+    "was changed since you looked at it; look at it again, and decide anew";
+
+/// A document of the configuration and its digest; null where there was none. On the wire a list of two.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unchanged(
+    /// Its key, such as `machines/SERIAL`.
+    pub String,
+    /// Its digest, as the method `GantryDigest` tells it.
+    pub Option<String>,
+);
 
 impl Common {
     /// Whether a reason of the submitter tells this opcode from every other of its kind: an entry

@@ -8,7 +8,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::common::{Common, Dependency, ReasonEntry};
+use super::common::{Common, Dependency, ReasonEntry, UNCHANGED_MAX, Unchanged};
 use super::{OpCode, Reach};
 use crate::json::{self, Malformed};
 use crate::range::OutOfRange;
@@ -119,6 +119,13 @@ impl<'de> Visitor<'de> for OpInputVisitor {
                 "reason" => {
                     let reason = map.next_value::<Option<Vec<ReasonEntry>>>()?;
                     common.reason = reason.unwrap_or_default();
+                }
+                "unchanged" => {
+                    let unchanged = map.next_value::<Option<Vec<Unchanged>>>()?;
+                    common.unchanged = unchanged.unwrap_or_default();
+                    if common.unchanged.len() > UNCHANGED_MAX {
+                        return Err(A::Error::custom("too many documents in `unchanged`"));
+                    }
                 }
                 _ if own.len() == PARAMETERS_MAX => {
                     return Err(A::Error::custom("too many parameters"));

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use axum::extract::{Extension, Path, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use model::Secret;
 use model::blob::BlobDigest;
 use model::boot_template::{
     BootDocument, DocumentKind, ENROL_TOKEN, Fetched, MY_URL, MY_URL_HTTPS, TemplateKind,
@@ -13,7 +14,6 @@ use model::boot_template::{
 use model::machine::BootStage;
 use model::power_cycle::{Enrolling, ExpectedRamdisk, Ramdisk};
 use model::rack::{Observation, RackMachine};
-use model::{Secret, Timestamp};
 use rpc::calls::RamdiskTold;
 use sha2::{Digest as _, Sha256};
 use stdx::daemon::chain as causes;
@@ -122,7 +122,7 @@ async fn token(
         return Err((StatusCode::CONFLICT, why));
     };
     let decide = |heard: &Ramdisks| {
-        let (heard, booted) = heard_of(heard, (number, machine), expected);
+        let heard = heard_of(heard, (number, machine), expected);
         match heard.enrolling {
             Some(first) => (first.to, None, None),
             None => {
@@ -133,7 +133,6 @@ async fn token(
                     serial: serial.clone(),
                     registered: machine.registered,
                     cycle: machine.cycle,
-                    booted,
                     heard: heard.clone(),
                 };
                 let seen = Observation::Ramdisk {
@@ -166,16 +165,16 @@ async fn token(
     Ok(token.to_text())
 }
 
-/// What this agent and the others heard of what runs on a machine, and when it began to boot.
+/// What this agent and the others heard of what runs on a machine.
 fn heard_of(
     heard: &Ramdisks,
     (number, machine): (u32, &RackMachine),
     expected: &ExpectedRamdisk,
-) -> (Ramdisk, Option<Timestamp>) {
+) -> Ramdisk {
     let record = heard.get(&(number, machine.serial.clone()));
     match record.filter(|record| is_of(record, machine)) {
-        Some(record) => (ironic::merged(&expected.heard, &record.heard), record.booted),
-        None => (expected.heard.clone(), None),
+        Some(record) => ironic::merged(&expected.heard, &record.heard),
+        None => expected.heard.clone(),
     }
 }
 

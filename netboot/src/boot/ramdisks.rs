@@ -3,102 +3,42 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use ironic::{Answer, Effect, HEADERS, Machines, Node, Route, Several};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use ironic::{Answer, Door, Effect, Machines, Node, Several};
 use model::machine::node_uuid;
 use model::rack::{Observation, RackDocument, RackMachine};
 use model::{MacAddress, Serial, Uuid};
 use rpc::calls::RamdiskTold;
 use stdx::daemon::chain as causes;
-use tokio::sync::Semaphore;
 
 use super::routes::{holder, now};
 use super::{Ends, Rack};
 use crate::ledger::{LedgerError, Ramdisks, is_of};
 use crate::rack::{Passing, Racks};
 
-/// Bytes of a body that needs no place: every heartbeat of a real agent.
-const SMALL_BYTES: usize = 64 * 1024;
-/// Larger bodies at the same time: 16 MiB each, and as much again while one is parsed. Inspections take a
-/// second, and agents try again where there is no place.
-const PLACES: usize = 4;
-/// How long one waits for a place, and how long a body may take: agents wait for 30 s by default.
-const PLACE_TIME: Duration = Duration::from_secs(10);
-const BODY_TIME: Duration = Duration::from_secs(20);
-
-/// Places for large bodies.
-pub(super) type Places = Arc<Semaphore>;
-
-pub(super) fn places() -> Places {
-    Arc::new(Semaphore::new(PLACES))
-}
-
 pub(super) async fn answer(
     State(rack): State<Rack>,
     Extension(ends): Extension<Ends>,
-    Extension(places): Extension<Places>,
+    Extension(door): Extension<Door>,
     request: Request,
 ) -> Response {
     rack.answers.ramdisk.add();
     let (head, body) = request.into_parts();
-    let most = Route::at(head.uri.path()).map_or(0, Route::body_bytes_max);
-    let version =
-        head.headers.get(HEADERS[0]).map(|value| value.to_str().unwrap_or("?").to_owned());
-    let is_small = length(&head.headers).is_some_and(|length| length <= SMALL_BYTES);
-    let _place = if is_small || most == 0 {
-        None
-    } else {
-        match tokio::time::timeout(PLACE_TIME, places.acquire_owned()).await {
-            Ok(Ok(place)) => Some(place),
-            Ok(Err(_)) | Err(_) => return refused(StatusCode::SERVICE_UNAVAILABLE, BUSY),
-        }
-    };
-    let body = match read(body, most).await {
-        Ok(body) => body,
-        Err((status, why)) => return refused(status, why),
-    };
-    let base = format!("http://{}", ends.ours);
-    let request = ironic::Request {
-        method: head.method.as_str(),
-        path: head.uri.path(),
-        query: head.uri.query(),
-        version: version.as_deref(),
-        body: &body,
-        base: &base,
-    };
-    let asked = match ironic::read(&request) {
+    let asked = match door.read(&head, &format!("http://{}", ends.ours), body).await {
         Ok(asked) => asked,
-        Err(answer) => return sent(*answer),
+        Err(answer) => return answer.response().into_response(),
     };
-    match decided(&rack, ends, &asked).await {
-        Ok(answer) => sent(answer),
-        Err(error) => {
-            tracing::warn!(error = causes(&error), "what a ramdisk told is not kept");
-            refused(StatusCode::SERVICE_UNAVAILABLE, UNKEPT)
-        }
-    }
+    let answer = decided(&rack, ends, &asked).await.unwrap_or_else(|error| {
+        tracing::warn!(error = causes(&error), "what a ramdisk told is not kept");
+        Answer::refused(StatusCode::SERVICE_UNAVAILABLE, UNKEPT)
+    });
+    answer.response().into_response()
 }
 
-const BUSY: &str = "Too many large requests at the same time; try again.";
 const UNKEPT: &str = "The request could not be kept; try again.";
-
-fn length(headers: &HeaderMap) -> Option<usize> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-async fn read(body: Body, most: usize) -> Result<bytes::Bytes, (StatusCode, &'static str)> {
-    // One byte more, by which the reader knows what is too large for its route.
-    match tokio::time::timeout(BODY_TIME, to_bytes(body, most + 1)).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(_)) => Err((StatusCode::PAYLOAD_TOO_LARGE, "The body is too large.")),
-        Err(_late) => Err((StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time.")),
-    }
-}
 
 /// Answers, once what must outlive a restart does.
 async fn decided(rack: &Rack, ends: Ends, asked: &ironic::Asked) -> Result<Answer, LedgerError> {
@@ -113,7 +53,7 @@ async fn decided(rack: &Rack, ends: Ends, asked: &ironic::Asked) -> Result<Answe
             Effect::Heard { observation, .. } => Some((**observation).clone()),
             Effect::Nothing | Effect::Several(_) => None,
         };
-        let record = observation.as_ref().and_then(|seen| record(heard, seen));
+        let record = observation.as_ref().and_then(record);
         (outcome, record, observation)
     };
     let (outcome, durable) = rack.ledger.hear(at, decide)?;
@@ -154,18 +94,11 @@ fn told(observation: &Observation, ends: Ends) {
 }
 
 /// What is kept of an observation of a ramdisk.
-fn record(known: &Ramdisks, seen: &Observation) -> Option<RamdiskTold> {
-    let Observation::Ramdisk { rack, serial, registered, cycle, heard } = seen else { return None };
-    let before = known.get(&(*rack, serial.clone()));
-    let before = before.filter(|before| (before.cycle, before.registered) == (*cycle, *registered));
-    Some(RamdiskTold {
-        rack: *rack,
-        serial: serial.clone(),
-        registered: *registered,
-        cycle: *cycle,
-        booted: before.and_then(|before| before.booted),
-        heard: heard.clone(),
-    })
+fn record(seen: &Observation) -> Option<RamdiskTold> {
+    let Observation::Ramdisk { rack, serial, registered, cycle, heard } = seen.clone() else {
+        return None;
+    };
+    Some(RamdiskTold { rack, serial, registered, cycle, heard })
 }
 
 /// What this agent knows of machines.
@@ -190,7 +123,6 @@ impl Known<'_> {
             uuid: node_uuid(machine.uuid, &machine.serial),
             registered: machine.registered,
             cycle: machine.cycle,
-            booted: record.and_then(|record| record.booted),
             ramdisk,
         }
     }
@@ -233,23 +165,6 @@ impl Machines for Known<'_> {
             .all(|machine| machine.serial != node.serial && machine.mac.contains(&holder))
             .is_empty()
     }
-}
-
-fn refused(status: StatusCode, why: &str) -> Response {
-    sent(Answer::refused(status, why))
-}
-
-fn sent(answer: Answer) -> Response {
-    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = answer.headers();
-    let mut response = (status, answer.body).into_response();
-    response.headers_mut().remove(header::CONTENT_TYPE);
-    for (name, value) in headers {
-        if let Ok(value) = value.parse() {
-            response.headers_mut().insert(name, value);
-        }
-    }
-    response
 }
 
 #[cfg(test)]

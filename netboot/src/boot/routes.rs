@@ -57,7 +57,7 @@ pub(super) fn router(rack: Rack) -> Router {
         .route("/v1", any(ramdisks::answer))
         .route("/v1/", any(ramdisks::answer))
         .route("/v1/{*rest}", any(ramdisks::answer))
-        .layer(Extension(ramdisks::places()))
+        .layer(Extension(ironic::Door::default()))
         .route("/health", get(health))
         .route("/version", get(version))
         .fallback(nothing)

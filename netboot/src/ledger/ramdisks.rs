@@ -61,7 +61,7 @@ impl Ledger {
         Ok((decided, Some(Durable(done))))
     }
 
-    /// Notes that a machine begins to boot: its ramdisk is another one from here on.
+    /// Notes that a machine begins to boot, and tells the master: its ramdisk is another one from here on.
     ///
     /// # Errors
     /// The store does not take it.
@@ -75,19 +75,17 @@ impl Ledger {
             let before = known.get(&(rack, machine.serial.clone()));
             let before = before.filter(|before| is_of(before, machine));
             let heard = before.map_or_else(Ramdisk::default, |before| before.heard.clone());
-            // Whatever the clocks of agents say: it is a later one than all that was heard.
-            let expected = machine.ramdisk.as_ref().and_then(|ramdisk| ramdisk.heard.token_told);
-            let last = heard.token_told.max(expected);
-            let after = last.map(|last| Timestamp::from_micros(last.micros().saturating_add(1)));
+            let expected = machine.ramdisk.as_ref().map(|expected| &expected.heard);
+            let heard = expected.map_or_else(|| heard.clone(), |e| ironic::merged(e, &heard));
             let record = RamdiskTold {
                 rack,
                 serial: machine.serial.clone(),
                 registered: machine.registered,
                 cycle: machine.cycle,
-                booted: Some(after.map_or(at, |after| after.max(at))),
-                heard,
+                heard: ironic::booting(&heard, at),
             };
-            ((), Some(record), None)
+            let observation = observed(&record);
+            ((), Some(record), Some(observation))
         };
         self.hear(at, boots).map(drop)
     }
@@ -150,6 +148,12 @@ impl Ledger {
     }
 }
 
+/// What the master is told of it.
+fn observed(record: &RamdiskTold) -> Observation {
+    let RamdiskTold { rack, serial, registered, cycle, heard } = record.clone();
+    Observation::Ramdisk { rack, serial, registered, cycle, heard }
+}
+
 fn kept(record: &RamdiskTold) -> Change {
     put(keys::ramdisk(record.rack, &record.serial), record)
 }
@@ -160,11 +164,9 @@ fn joined(one: &RamdiskTold, other: &RamdiskTold) -> RamdiskTold {
     match of(one).cmp(&of(other)) {
         std::cmp::Ordering::Less => other.clone(),
         std::cmp::Ordering::Greater => one.clone(),
-        std::cmp::Ordering::Equal => RamdiskTold {
-            booted: one.booted.max(other.booted),
-            heard: ironic::merged(&one.heard, &other.heard),
-            ..one.clone()
-        },
+        std::cmp::Ordering::Equal => {
+            RamdiskTold { heard: ironic::merged(&one.heard, &other.heard), ..one.clone() }
+        }
     }
 }
 

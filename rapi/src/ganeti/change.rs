@@ -4,8 +4,10 @@ use std::pin::Pin;
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use model::document;
 use serde_json::{Map, Value, json};
 
+use super::cluster;
 use super::objects::Kind;
 use crate::asked::{Answer, Asked, json};
 use crate::etag;
@@ -25,28 +27,53 @@ pub struct Change {
     /// Parameters that are not set from outside.
     forbidden: &'static [&'static str],
     /// What is changed, for clients that look whether it changed meanwhile.
-    object: Option<Kind>,
+    object: Object,
 }
 
-const PLAIN: Change =
-    Change { id: "", name: None, renamed: &[], switches: &[], forbidden: &[], object: None };
+/// What is changed.
+#[derive(Debug, Clone, Copy)]
+enum Object {
+    /// Nothing that has a tag.
+    None,
+    /// The cluster as a whole.
+    Cluster,
+    /// The object that the path names.
+    Of(Kind),
+}
+
+const PLAIN: Change = Change {
+    id: "",
+    name: None,
+    renamed: &[],
+    switches: &[],
+    forbidden: &[],
+    object: Object::None,
+};
 const DRY_RUN: (&str, &str) = ("dry-run", "dry_run");
 const FORCE: (&str, &str) = ("force", "force");
 
 /// Parameters of the cluster.
-pub static CLUSTER_MODIFY: Change =
-    Change { id: "OP_CLUSTER_SET_PARAMS", forbidden: &["compression_tools"], ..PLAIN };
+pub static CLUSTER_MODIFY: Change = Change {
+    id: "OP_CLUSTER_SET_PARAMS",
+    forbidden: &["compression_tools"],
+    object: Object::Cluster,
+    ..PLAIN
+};
 /// What agents should hold.
 pub static REDISTRIBUTE: Change = Change { id: "OP_CLUSTER_REDIST_CONF", ..PLAIN };
 /// Parameters of a node.
-pub static NODE_MODIFY: Change =
-    Change { id: "OP_NODE_SET_PARAMS", name: Some("node_name"), object: Some(Kind::Node), ..PLAIN };
+pub static NODE_MODIFY: Change = Change {
+    id: "OP_NODE_SET_PARAMS",
+    name: Some("node_name"),
+    object: Object::Of(Kind::Node),
+    ..PLAIN
+};
 /// Restart a node, hard.
 pub static NODE_POWERCYCLE: Change = Change {
     id: "OP_NODE_POWERCYCLE",
     name: Some("node_name"),
     switches: &[FORCE],
-    object: Some(Kind::Node),
+    object: Object::Of(Kind::Node),
     ..PLAIN
 };
 /// A new node group.
@@ -76,7 +103,7 @@ pub static NETWORK_ADD: Change = Change {
 const NETWORK: Change = Change {
     name: Some("network_name"),
     switches: &[DRY_RUN],
-    object: Some(Kind::Network),
+    object: Object::Of(Kind::Network),
     ..PLAIN
 };
 /// The end of a network.
@@ -111,15 +138,13 @@ async fn submit(change: &Change, name: Option<String>, asked: Asked) -> Answer {
     for (switch, parameter) in change.switches {
         fixed.insert((*parameter).to_owned(), json!(asked.flag(switch)?));
     }
-    if let (Some(kind), Some(name), true) =
-        (change.object, &name, etag::is_conditional(&asked.headers))
-    {
-        let object = kind.object(&asked, name).await?;
-        asked.unchanged(&object, kind.measured())?;
-        if change.id == "OP_NETWORK_SET_PARAMS" {
-            // So that of two changes of the same state one is refused, whenever they come.
-            fixed.insert("if_serial_no".to_owned(), object["serial_no"].clone());
+    match (&change.object, &name) {
+        (Object::Of(kind), Some(name)) => kind.condition(&asked, name).await?,
+        (Object::Cluster, _) => {
+            let tag = async { Ok(etag::of(&cluster(&asked).await?, &[])) };
+            asked.condition(document::CLUSTER.to_owned(), tag).await?;
         }
+        (Object::Of(_) | Object::None, _) => {}
     }
     let parameters = filled(change, body, fixed)?;
     Ok(json(asked.submit(change.id, parameters).await?))
@@ -184,10 +209,7 @@ pub(super) async fn set_role(Path(name): Path<String>, asked: Asked) -> Answer {
             return Err(Refusal::bad(format!("Can't set '{other}' role")));
         }
     };
-    if etag::is_conditional(&asked.headers) {
-        let node = Kind::Node.object(&asked, &name).await?;
-        asked.unchanged(&node, Kind::Node.measured())?;
-    }
+    Kind::Node.condition(&asked, &name).await?;
     let parameters = json!({
         "node_name": name,
         "master_candidate": candidate,

@@ -3,11 +3,13 @@
 use axum::extract::Path;
 use luxi::method::{DeleteFilter, Fields, QueryFilters, ReplaceFilter, Row};
 use model::access::Verb;
+use model::document;
 use model::opcode::ReasonEntry;
 use serde_json::Value;
 
 use super::objects::{dictionaries, dictionary, places};
 use crate::asked::{Answer, Asked, json};
+use crate::etag;
 use crate::refusal::Refusal;
 
 const FIELDS: &[&str] = &["watermark", "priority", "predicates", "action", "reason_trail", "uuid"];
@@ -29,10 +31,20 @@ pub(super) async fn list(asked: Asked) -> Answer {
     Ok(places(ids.collect(), "/2/filters", "uuid"))
 }
 
-pub(super) async fn one(Path(uuid): Path<String>, asked: Asked) -> Answer {
-    let row = rows(&asked, Some(vec![uuid]), FIELDS).await?.into_iter().next();
+async fn rule(asked: &Asked, uuid: &str) -> Result<Value, Refusal> {
+    let row = rows(asked, Some(vec![uuid.to_owned()]), FIELDS).await?.into_iter().next();
     let row = row.ok_or_else(|| Refusal::not_found("there is no such filter rule"))?;
-    Ok(asked.object(&Value::Object(dictionary(FIELDS, row)), &[]))
+    Ok(Value::Object(dictionary(FIELDS, row)))
+}
+
+pub(super) async fn one(Path(uuid): Path<String>, asked: Asked) -> Answer {
+    Ok(asked.object(&rule(&asked, &uuid).await?, &[]))
+}
+
+/// Lets a change rest on a rule, as far as the client asks for that.
+async fn condition(asked: &Asked, uuid: &str) -> Result<(), Refusal> {
+    let tag = async { Ok(etag::of(&rule(asked, uuid).await?, &[])) };
+    asked.condition(format!("{}/{uuid}", document::FILTERS), tag).await
 }
 
 /// What the body of a rule may have.
@@ -54,13 +66,17 @@ impl Default for Rule {
 
 async fn set(uuid: Option<String>, asked: &Asked) -> Answer {
     asked.may(Verb::ManageFilter)?;
+    if let Some(uuid) = &uuid {
+        condition(asked, uuid).await?;
+    }
     asked.unconditional()?;
     let wrong = |error| Refusal::bad(format!("Invalid body parameters: {error}"));
     let body = asked.json()?;
     let rule: Rule = serde_json::from_value(body).map_err(wrong)?;
     let Rule { priority, predicates, action, mut reason } = rule;
     reason.extend(asked.trail()?);
-    let call = ReplaceFilter { uuid, priority, predicates, action, reason };
+    let unchanged = asked.digest();
+    let call = ReplaceFilter { uuid, priority, predicates, action, reason, unchanged };
     Ok(json(asked.ask(call).await?))
 }
 
@@ -74,7 +90,7 @@ pub(super) async fn replace(Path(uuid): Path<String>, asked: Asked) -> Answer {
 
 pub(super) async fn delete(Path(uuid): Path<String>, asked: Asked) -> Answer {
     asked.may(Verb::ManageFilter)?;
-    asked.unconditional()?;
-    asked.ask(DeleteFilter { uuid }).await?;
+    condition(&asked, &uuid).await?;
+    asked.ask(DeleteFilter { uuid, unchanged: asked.digest() }).await?;
     Ok(json(Value::Null))
 }

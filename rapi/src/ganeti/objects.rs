@@ -3,9 +3,11 @@
 use axum::response::Response;
 use luxi::Method;
 use luxi::method::{Fields, QueryGroups, QueryInstances, QueryNetworks, QueryNodes, Row};
+use model::document;
 use serde_json::{Map, Value, json};
 
 use crate::asked::{Answer, Asked, json};
+use crate::etag;
 use crate::refusal::Refusal;
 
 /// The kinds of objects that are asked for alike.
@@ -202,6 +204,34 @@ impl Kind {
             object.insert("secondary_ip".to_owned(), address);
         }
         Ok(Value::Object(object))
+    }
+
+    /// Lets a change rest on one object, as far as the client asks for that.
+    ///
+    /// # Errors
+    /// It is not what the client thinks it is.
+    pub async fn condition(self, asked: &Asked, name: &str) -> Result<(), Refusal> {
+        if !etag::is_conditional(&asked.headers) {
+            return Ok(());
+        }
+        let document = self.document(asked, name).await?;
+        let tag = async { Ok(etag::of(&self.object(asked, name).await?, self.measured())) };
+        asked.condition(document, tag).await
+    }
+
+    /// Where the master keeps an object, which may be named by the first part of its name.
+    ///
+    /// # Errors
+    /// There is none, or the master does not answer.
+    pub async fn document(self, asked: &Asked, name: &str) -> Result<String, Refusal> {
+        let below = match self {
+            Self::Node => document::NODES,
+            Self::Network => document::NETWORKS,
+            Self::Group => return Ok(document::GROUP.to_owned()),
+            Self::Instance => return Err(Refusal::not_found("there are no instances")),
+        };
+        let name = self.field(asked, name, "name").await?;
+        Ok(format!("{below}/{}", name.as_str().unwrap_or_default()))
     }
 
     /// One field of one object.

@@ -2,8 +2,10 @@
 
 use axum::extract::Path;
 use luxi::method::QueryTags;
+use model::document;
 use serde_json::{Map, Value, json};
 
+use super::objects::Kind;
 use crate::asked::{Answer, Asked, json};
 use crate::etag;
 use crate::refusal::Refusal;
@@ -36,7 +38,14 @@ async fn list(kind: &str, name: Option<Path<String>>, asked: Asked) -> Answer {
 async fn change(id: &str, kind: &str, name: Option<Path<String>>, asked: Asked) -> Answer {
     let name = name.map(|Path(name)| name);
     if etag::is_conditional(&asked.headers) {
-        asked.unchanged(&tags(kind, name.clone(), &asked).await?, &[])?;
+        let document = match (kind, &name) {
+            ("node", Some(name)) => Kind::Node.document(&asked, name).await?,
+            ("network", Some(name)) => Kind::Network.document(&asked, name).await?,
+            ("nodegroup", _) => document::GROUP.to_owned(),
+            _ => document::CLUSTER.to_owned(),
+        };
+        let tag = async { Ok(etag::of(&tags(kind, name.clone(), &asked).await?, &[])) };
+        asked.condition(document, tag).await?;
     }
     let parameters = json!({
         "kind": kind,

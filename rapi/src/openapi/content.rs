@@ -4,6 +4,7 @@ use luxi::query::sabakan;
 use serde_json::{Value, json};
 
 use crate::page;
+use crate::ramdisks;
 use crate::routes::Described;
 use crate::sabakan::{crypts, graphql, states};
 use crate::state::Form;
@@ -15,9 +16,9 @@ const BYTES: &str = "application/octet-stream";
 type Parameter = (String, Value);
 
 /// The statuses of every refusal.
-pub const REFUSALS: [u16; 20] = [
-    400, 401, 403, 404, 405, 408, 409, 411, 412, 413, 414, 415, 421, 431, 500, 501, 502, 503, 504,
-    507,
+pub const REFUSALS: [u16; 21] = [
+    400, 401, 403, 404, 405, 406, 408, 409, 411, 412, 413, 414, 415, 421, 431, 500, 501, 502, 503,
+    504, 507,
 ];
 
 /// The statuses of success, and the types of its body; none where there is none.
@@ -31,6 +32,8 @@ pub fn success(route: &Described) -> (&'static [u16], &'static [&'static str]) {
         ("get", "/api/v1/ignitions/{role}/{id}") => (&[200], &[JSON, TEXT]),
         ("get", page::PATH) => (&[200], &[JSON, "text/html"]),
         ("get", _) | ("post", graphql::PATH) | ("delete", crypts::ALL) => (&[200], &[JSON]),
+        ("post", ramdisks::HEARTBEAT) => (&[202], &[]),
+        ("post", ramdisks::INSPECTION) => (&[202], &[JSON]),
         ("put", crypts::ONE) => (&[201], &[JSON]),
         ("put", "/api/v1/assets/{name}") => (&[200, 201], &[JSON]),
         ("put", "/api/v1/ignitions/{role}/{id}" | "/api/v1/images/coreos/{id}")
@@ -62,7 +65,7 @@ pub fn body(route: &Described) -> Option<(&'static str, Value)> {
         "/api/v1/config" | "/api/v1/config/ipam" | "/api/v1/config/dhcp" => {
             (JSON, json!({"type": "object"}))
         }
-        path if Form::of(path) == Form::Ganeti => (JSON, json!({"type": "object"})),
+        path if Form::of(path) != Form::Sabakan => (JSON, json!({"type": "object"})),
         crypts::ONE | "/api/v1/assets/{name}" | "/api/v1/images/coreos/{id}" => (BYTES, json!({})),
         _ => (TEXT, json!({"type": "string"})),
     })
@@ -76,6 +79,8 @@ pub fn query(route: &Described) -> Vec<Parameter> {
     let texts = |names: &[&str]| names.iter().map(|name| text(name)).collect();
     match (route.method, route.path) {
         ("get", "/api/v1/machines") => sabakan::parameters().map(|name| text(&name)).collect(),
+        ("get", ramdisks::LOOKUP) => texts(&["addresses", "node_uuid"]),
+        ("post", ramdisks::INSPECTION) => texts(&["node_uuid"]),
         ("get", "/api/v1/logs") => texts(&["since", "until"]),
         ("get", "/2/query/{what}" | "/2/query/{what}/fields") => texts(&["fields"]),
         ("get", "/2/jobs" | "/2/nodes" | "/2/groups" | "/2/networks" | "/2/filters") => {

@@ -13,7 +13,7 @@ use model::Word;
 use model::asset::{ASSET_BYTES_MAX, Asset, ContentType, OptionName, OptionValue};
 use model::blob::{Blob, BlobDigest};
 use model::opcode::AssetWritten;
-use model::sabakan;
+use model::{document, sabakan};
 use serde_json::{Value, json};
 
 use super::machines::{done, parameters};
@@ -21,7 +21,7 @@ use super::transfer;
 use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
 use crate::upload::{self, Pieces};
-use crate::{asked, files};
+use crate::{asked, etag, files};
 
 /// Headers of sabakan's.
 const ID: &str = "x-sabakan-asset-id";
@@ -63,7 +63,19 @@ pub(super) async fn meta(Path(text): Path<String>, asked: Asked) -> Answer {
     let name = name(&text)?;
     let told = told(&asked, &name).await?.ok_or_else(|| missing(&name))?;
     let exists = stdx::aside(|| files::is_here(&asked.front.layout.blobs(), told.blob));
-    Ok(asked.object(&sabakan::asset(&told, exists), &[]))
+    Ok(asked.object(&sabakan::asset(&told, exists), HERE))
+}
+
+/// What is another one on each machine, and no part of the tag.
+const HERE: &[&str] = &["exists"];
+
+/// Lets a change rest on an asset, as far as the client asks for that.
+async fn condition(asked: &Asked, name: &Word) -> Result<(), Refusal> {
+    let tag = async {
+        let told = told(asked, name).await?.ok_or_else(|| missing(name))?;
+        Ok(etag::of(&sabakan::asset(&told, true), HERE))
+    };
+    asked.condition(format!("{}/{name}", document::ASSETS), tag).await
 }
 
 /// What is told of an asset beside its bytes.
@@ -145,7 +157,7 @@ fn claimed(headers: &HeaderMap) -> Result<Claimed, Refusal> {
 pub(super) async fn upload(Path(text): Path<String>, asked: Asked) -> Answer {
     let name = name(&text)?;
     let Claimed { content_type, sha256, options } = claimed(&asked.headers)?;
-    asked.unconditional()?;
+    condition(&asked, &name).await?;
     transfer::at_master(&asked).await?;
     let spool = asked.front.layout.spool();
     let work = move |pieces: &mut Pieces| staged(pieces, &spool, sha256);
@@ -177,7 +189,9 @@ fn staged(
 }
 
 pub(super) async fn remove(Path(text): Path<String>, asked: Asked) -> Result<Response, Refusal> {
-    let op = parameters(&json!({"name": name(&text)?}));
+    let name = name(&text)?;
+    condition(&asked, &name).await?;
+    let op = parameters(&json!({"name": name}));
     asked.run_within("OP_ASSET_REMOVE", op, transfer::END_TIME).await?;
     Ok(done())
 }

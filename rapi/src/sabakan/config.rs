@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use luxi::method::{Fields, GantryDhcp, GantryIpam, QueryClusterInfo, QueryConfigValues};
+use model::document;
 use serde_json::{Map, Value, json};
 
 use super::machines::{done, parameters, text};
@@ -23,9 +24,8 @@ pub(super) async fn ipam(asked: Asked) -> Answer {
 
 pub(super) async fn set_ipam(asked: Asked) -> Answer {
     let config = parse(&asked.body)?;
-    if etag::is_conditional(&asked.headers) {
-        asked.unchanged(&json!(asked.ask(GantryIpam {}).await?), &[])?;
-    }
+    let tag = async { Ok(etag::of(&json!(asked.ask(GantryIpam {}).await?), &[])) };
+    asked.condition(document::IPAM.to_owned(), tag).await?;
     let set = asked.run("OP_IPAM_SET", parameters(&json!({"config": config}))).await;
     asked.front.rules.forget();
     // The specification has this code where machines are registered.
@@ -40,13 +40,17 @@ pub(super) async fn set_ipam(asked: Asked) -> Answer {
 const DHCP: [(&str, Option<&str>); 2] =
     [("dns-servers", Some("name-servers")), ("lease-minutes", None)];
 
-pub(super) async fn dhcp(asked: Asked) -> Answer {
+async fn dhcp_settings(asked: &Asked) -> Result<Value, Refusal> {
     let mut config = json!(asked.ask(GantryDhcp {}).await?);
     if let Value::Object(fields) = &mut config {
         let servers = fields.get("name-servers").cloned();
         fields.extend(servers.map(|servers| ("dns-servers".to_owned(), servers)));
     }
-    Ok(asked.object(&config, &[]))
+    Ok(config)
+}
+
+pub(super) async fn dhcp(asked: Asked) -> Answer {
+    Ok(asked.object(&dhcp_settings(&asked).await?, &[]))
 }
 
 /// What is not given stays.
@@ -54,6 +58,8 @@ pub(super) async fn set_dhcp(asked: Asked) -> Answer {
     let Value::Object(given) = parse(&asked.body)? else {
         return Err(Refusal::bad("send an object with the settings of DHCP"));
     };
+    let tag = async { Ok(etag::of(&dhcp_settings(&asked).await?, &[])) };
+    asked.condition(document::DHCP.to_owned(), tag).await?;
     let mut config = parameters(&json!(asked.ask(GantryDhcp {}).await?));
     for (name, value) in given {
         match DHCP.iter().find(|(theirs, _)| *theirs == name) {
@@ -70,18 +76,25 @@ pub(super) async fn set_dhcp(asked: Asked) -> Answer {
     Ok(done())
 }
 
-pub(super) async fn kernel_parameters(asked: Asked) -> Answer {
+async fn kernel_words(asked: &Asked) -> Result<String, Refusal> {
     let info = asked.ask(QueryClusterInfo {}).await?;
     let words = info["kernel_parameters"]["all"].as_array();
     let words: Vec<&str> = words.into_iter().flatten().filter_map(Value::as_str).collect();
     if words.is_empty() {
         return Err(Refusal::not_found("there are no kernel parameters of all machines"));
     }
-    Ok(words.join(" ").into_response())
+    Ok(words.join(" "))
+}
+
+pub(super) async fn kernel_parameters(asked: Asked) -> Answer {
+    let words = kernel_words(&asked).await?;
+    Ok(([(header::ETAG, etag::of(&json!(words), &[]))], words).into_response())
 }
 
 pub(super) async fn set_kernel_parameters(asked: Asked) -> Answer {
     let words: Vec<&str> = text(&asked)?.split_whitespace().collect();
+    let tag = async { Ok(etag::of(&json!(kernel_words(&asked).await?), &[])) };
+    asked.condition(document::KERNEL.to_owned(), tag).await?;
     asked.run("OP_KERNEL_SET", Map::from_iter([("parameters".to_owned(), json!(words))])).await?;
     Ok(done())
 }

@@ -5,14 +5,17 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use luxi::method::{Fields, GantryBootDocument, Query, What};
 use luxi::query::Filter;
-use model::Word;
-use model::boot_template::{DocumentKind, MY_URL, MY_URL_HTTPS, TemplateId, TemplateKind};
+use model::boot_template::{
+    BootTemplateKey, DocumentKind, MY_URL, MY_URL_HTTPS, TemplateId, TemplateKind,
+};
 use model::name::NameError;
+use model::{Word, document};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::machines::{done, parameters, text};
 use crate::asked::{Answer, Asked};
+use crate::etag;
 use crate::refusal::Refusal;
 
 const KIND: &str = TemplateKind::Ignition.as_str();
@@ -54,9 +57,22 @@ pub(super) async fn list(Path(role): Path<String>, asked: Asked) -> Answer {
 
 pub(super) async fn template(Path((role, id)): Path<(String, String)>, asked: Asked) -> Answer {
     let (role, id) = (word(&role)?, version(&id)?);
-    let text = told(&asked, "text", &role, Some(&id)).await?.pop();
+    let text = of_version(&asked, &role, &id).await?;
+    let tag = etag::of(&json!(text), &[]);
+    Ok(([(header::ETAG, tag)], shown(text)).into_response())
+}
+
+async fn of_version(asked: &Asked, role: &Word, id: &TemplateId) -> Result<String, Refusal> {
+    let text = told(asked, "text", role, Some(id)).await?.pop();
     let missing = || Refusal::not_found(format!("role `{}` has no template {id}", role.as_str()));
-    Ok(shown(text.ok_or_else(missing)?))
+    text.ok_or_else(missing)
+}
+
+/// Lets a change rest on a template, as far as the client asks for that.
+async fn condition(asked: &Asked, role: &Word, id: &TemplateId) -> Result<(), Refusal> {
+    let key = BootTemplateKey { kind: TemplateKind::Ignition, role: role.clone(), id: id.clone() };
+    let tag = async { Ok(etag::of(&json!(of_version(asked, role, id).await?), &[])) };
+    asked.condition(format!("{}/{key}", document::BOOT_TEMPLATES), tag).await
 }
 
 /// A text as it was uploaded: not every template is JSON.
@@ -69,13 +85,16 @@ fn shown(text: String) -> Response {
 pub(super) async fn upload(Path((role, id)): Path<(String, String)>, asked: Asked) -> Answer {
     let (role, id) = (word(&role)?, version(&id)?);
     let (text, other_spec) = (text(&asked)?, asked.flag("other-spec")?);
+    condition(&asked, &role, &id).await?;
     let op = json!({"kind": KIND, "role": role, "id": id, "text": text, "other_spec": other_spec});
     asked.run("OP_BOOT_TEMPLATE_ADD", parameters(&op)).await?;
     Ok(StatusCode::CREATED.into_response())
 }
 
 pub(super) async fn remove(Path((role, id)): Path<(String, String)>, asked: Asked) -> Answer {
-    let op = json!({"kind": KIND, "role": word(&role)?, "id": version(&id)?});
+    let (role, id) = (word(&role)?, version(&id)?);
+    condition(&asked, &role, &id).await?;
+    let op = json!({"kind": KIND, "role": role, "id": id});
     asked.run("OP_BOOT_TEMPLATE_REMOVE", parameters(&op)).await?;
     Ok(done())
 }

@@ -10,12 +10,13 @@ use blobs::Staging;
 use luxi::method::{Fields, Query, What};
 use luxi::query::{Cell, Filter};
 use model::image::{ImageFiles, ImageId};
-use model::sabakan;
+use model::{document, sabakan};
 use serde_json::{Value, json};
 
 use super::machines::{done, parameters};
 use super::transfer;
 use crate::asked::{Answer, Asked};
+use crate::etag;
 use crate::files::{self, Member};
 use crate::refusal::Refusal;
 use crate::upload::{self, Pieces};
@@ -140,7 +141,7 @@ pub(super) async fn download(Path(id): Path<String>, asked: Asked) -> Answer {
     let id = image(&id)?;
     let missing = || Refusal::not_found(format!("there is no image {id}"));
     let files = known(&asked, &id).await?.ok_or_else(missing)?;
-    let ImageFiles::Linux { kernel, initrds } = files else {
+    let ImageFiles::Linux { kernel, initrds } = files.clone() else {
         let text = format!("image {id} is a unified kernel image, which has no kernel of its own");
         return Err(Refusal::not_found(text));
     };
@@ -151,7 +152,8 @@ pub(super) async fn download(Path(id): Path<String>, asked: Asked) -> Answer {
         // A kernel unpacks what stands behind one another as it does separate files.
         Ok(vec![(KERNEL, vec![open(kernel)?]), (INITRD, initrds)])
     });
-    let kind = [(header::CONTENT_TYPE, "application/tar")];
+    let tag = etag::of(&json!(files), &[]);
+    let kind = [(header::CONTENT_TYPE, "application/tar".to_owned()), (header::ETAG, tag)];
     if asked.is_head() {
         return Ok(kind.into_response());
     }
@@ -159,7 +161,13 @@ pub(super) async fn download(Path(id): Path<String>, asked: Asked) -> Answer {
 }
 
 pub(super) async fn remove(Path(id): Path<String>, asked: Asked) -> Result<Response, Refusal> {
-    let op = parameters(&json!({"image": image(&id)?}));
+    let id = image(&id)?;
+    let tag = async {
+        let missing = || Refusal::not_found(format!("there is no image {id}"));
+        Ok(etag::of(&json!(known(&asked, &id).await?.ok_or_else(missing)?), &[]))
+    };
+    asked.condition(format!("{}/{id}", document::IMAGES), tag).await?;
+    let op = parameters(&json!({"image": id}));
     let _none: Value = asked.run("OP_IMAGE_REMOVE", op).await?;
     Ok(done())
 }

@@ -5,9 +5,10 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use luxi::method::GantryIpam;
 use luxi::query::sabakan;
-use model::Timestamp;
+use model::machine::Machine;
 use model::opcode::Removable;
 use model::sabakan::{Today, flat};
+use model::{Serial, Timestamp, document};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -33,6 +34,15 @@ pub(super) async fn search(asked: Asked) -> Answer {
     if machines.len() == 0 {
         return Err(Refusal::not_found("no machine is like that"));
     }
+    let (body, tag) = listed(&asked, machines).await?;
+    Ok(asked.written(body, &tag))
+}
+
+/// A list of machines, and its tag.
+async fn listed(
+    asked: &Asked,
+    machines: impl Iterator<Item = Result<Machine, Refusal>>,
+) -> Result<(Vec<u8>, String), Refusal> {
     let rules = match asked.front.compatibility {
         Compatibility::Document => None,
         Compatibility::Today => asked.front.rules.of(asked.ask(GantryIpam {})).await?,
@@ -56,8 +66,24 @@ pub(super) async fn search(asked: Asked) -> Answer {
             }
         }
         list.body.push(b']');
-        Ok(asked.written(list.body, &list.tag.finish()))
+        Ok((list.body, list.tag.finish()))
     })
+}
+
+/// The tag of one machine: that of the list with it alone.
+pub(super) async fn tag(asked: &Asked, machine: Machine) -> Result<String, Refusal> {
+    Ok(listed(asked, std::iter::once(Ok(machine))).await?.1)
+}
+
+/// Lets a change rest on a machine, as far as the client asks for that.
+pub(super) async fn condition(asked: &Asked, serial: &str) -> Result<(), Refusal> {
+    if !etag::is_conditional(&asked.headers) {
+        return Ok(());
+    }
+    let missing = |_none| Refusal::not_found(format!("there is no machine `{serial}`"));
+    let key = serial.parse::<Serial>().map_err(missing)?.escaped();
+    let shown = async { tag(asked, one(asked, serial).await?).await };
+    asked.condition(format!("{}/{key}", document::MACHINES), shown).await
 }
 
 /// A list as it is written: one machine is shown at a time, so that ten thousand need no more memory than
@@ -92,12 +118,14 @@ pub(super) async fn remove(Path(serial): Path<String>, asked: Asked) -> Answer {
         Compatibility::Today => Removable::Retired,
         Compatibility::Document => Removable::OutOfService,
     };
+    condition(&asked, &serial).await?;
     let op = json!({"serial": serial, "only": only});
     asked.run("OP_MACHINE_REMOVE", parameters(&op)).await?;
     Ok(done())
 }
 
-async fn set(asked: &Asked, changes: &Value) -> Answer {
+async fn set(asked: &Asked, serial: &str, changes: &Value) -> Answer {
+    condition(asked, serial).await?;
     asked.run("OP_MACHINE_SET_PARAMS", parameters(changes)).await?;
     Ok(done())
 }
@@ -113,7 +141,7 @@ pub(super) async fn set_label(
     asked: Asked,
 ) -> Answer {
     let value = text(&asked)?;
-    set(&asked, &json!({"serial": serial, "labels": {label: value}})).await
+    set(&asked, &serial, &json!({"serial": serial, "labels": {label: value}})).await
 }
 
 pub(super) async fn remove_label(
@@ -123,12 +151,12 @@ pub(super) async fn remove_label(
     if !one(&asked, &serial).await?.labels.contains_key(&label) {
         return Err(Refusal::not_found(format!("machine `{serial}` has no label `{label}`")));
     }
-    set(&asked, &json!({"serial": serial, "labels": {label: null}})).await
+    set(&asked, &serial, &json!({"serial": serial, "labels": {label: null}})).await
 }
 
 pub(super) async fn set_retire_date(Path(serial): Path<String>, asked: Asked) -> Answer {
     let given = text(&asked)?.trim();
     let wrong = || Refusal::bad("send a moment as 2026-11-20T13:05:09Z (RFC 3339)");
     let date = Timestamp::of_rfc3339(given).ok_or_else(wrong)?;
-    set(&asked, &json!({"serial": serial, "retire_date": date})).await
+    set(&asked, &serial, &json!({"serial": serial, "retire_date": date})).await
 }

@@ -1,13 +1,13 @@
 //! States of machines, in sabakan's words and by sabakan's table.
 
 use axum::extract::Path;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use model::machine::life::{NoStatus, Status};
 use serde_json::json;
 
 use super::inventory::one;
-use super::machines::{done, parameters, text};
+use super::machines::{condition, done, parameters, tag, text};
 use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
 use crate::state::Compatibility;
@@ -16,13 +16,16 @@ use crate::state::Compatibility;
 pub const PATH: &str = "/api/v1/state/{serial}";
 
 pub(super) async fn state(Path(serial): Path<String>, asked: Asked) -> Answer {
+    let machine = one(&asked, &serial).await?;
+    let state = machine.life.state.status();
     // axum answers with text/plain.
-    Ok(one(&asked, &serial).await?.life.state.status().as_str().into_response())
+    Ok(([(header::ETAG, tag(&asked, machine).await?)], state.as_str()).into_response())
 }
 
 pub(super) async fn set(Path(serial): Path<String>, asked: Asked) -> Answer {
     let state = text(&asked)?.trim().parse();
     let state: Status = state.map_err(|error: NoStatus| Refusal::bad(error.to_string()))?;
+    condition(&asked, &serial).await?;
     become_of(&asked, &serial, state).await?;
     Ok(done())
 }

@@ -53,9 +53,6 @@ pub struct RamdiskTold {
     pub registered: Option<Timestamp>,
     /// Its power cycle.
     pub cycle: u64,
-    /// When it fetched its boot script last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub booted: Option<Timestamp>,
     /// What was heard.
     #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
     pub heard: Ramdisk,

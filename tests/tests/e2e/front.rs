@@ -2,6 +2,7 @@
 //! should not be let in.
 
 mod browser;
+mod conditions;
 mod crypts;
 mod described;
 mod failover;

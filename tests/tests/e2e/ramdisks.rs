@@ -4,9 +4,11 @@
 use serde_json::{Value, json};
 use tests::run::{run, wait_for};
 
+mod door;
 mod python_agent;
 mod scene;
 
+use python_agent::Asks;
 use scene::{PATIENCE, Scene, TOKEN};
 
 const MAC: &str = "52:54:00:00:00:01";
@@ -19,13 +21,24 @@ fn ask(
     version: &str,
     body: Option<&Value>,
 ) -> (u16, Value) {
-    let mut curl = std::process::Command::new("curl");
+    let url = format!("{}{path}", scene.url());
+    asked(std::process::Command::new("curl"), (method, &url), version, body)
+}
+
+/// The same by a client with options of its own.
+fn asked(
+    mut curl: std::process::Command,
+    (method, url): (&str, &str),
+    version: &str,
+    body: Option<&Value>,
+) -> (u16, Value) {
     curl.args(["--silent", "--max-time", "20", "-w", "\n%{http_code}", "-X", method]);
+    curl.args(["-H", "Accept: application/json"]);
     curl.args(["-H", &format!("X-OpenStack-Ironic-API-Version: {version}")]);
     if let Some(body) = body {
         curl.args(["-H", "Content-Type: application/json", "--data-binary", &body.to_string()]);
     }
-    curl.arg(format!("{}{path}", scene.url()));
+    curl.arg(url);
     let answer = run(curl).stdout;
     let (body, status) = answer.rsplit_once('\n').unwrap();
     (status.parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
@@ -96,7 +109,9 @@ fn ironic_python_agent_inspects_looks_itself_up_and_lives() {
     };
     let mut scene = Scene::new(&mac);
     scene.push(1, true);
-    let Some(mut agent) = python_agent::start(&scene, &card) else { return };
+    let asks =
+        Asks { dir: scene.dir.path(), address: scene.address, url: &scene.url(), authority: None };
+    let Some(mut agent) = python_agent::start(&asks, &card) else { return };
     let mut wait = |what: &str, is_there: &dyn Fn(&Value) -> bool| {
         wait_for(what, PATIENCE, || {
             assert!(!agent.has_ended(), "it ended");

@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("blobs", &["model", "stdx"]),
     ("queue-format", &["model", "stdx"]),
-    ("luxi", &["model", "stdx"]),
+    ("luxi", &["model", "ironic", "stdx"]),
     ("rpc", &["model", "queue-format", "stdx"]),
     ("engine", &["model", "queue-format", "stdx"]),
     ("jobs", &["model", "queue-format", "engine", "luxi", "stdx"]),
@@ -35,6 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "membership",
             "hostnet",
             "bmc",
+            "ironic",
         ],
     ),
     ("hostnet", &["model", "stdx"]),
@@ -42,7 +43,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("ironic", &["model"]),
     ("netboot", &["model", "blobs", "queue-format", "rpc", "ironic", "stdx"]),
     ("noded", &["model", "blobs", "queue-format", "rpc", "netboot", "hostnet", "stdx"]),
-    ("rapi", &["model", "blobs", "luxi", "stdx"]),
+    ("rapi", &["model", "blobs", "luxi", "ironic", "stdx"]),
     ("cli", &["model", "blobs", "luxi", "stdx"]),
 ];
 

@@ -50,8 +50,9 @@ impl<'a> Lives<'a> {
     ) -> Option<(Observed, String)> {
         let known = self.config.power_cycles.get(serial)?;
         let cycle = self.cycles.entry(serial.clone()).or_insert_with(|| known.as_ref().clone());
-        cycle.ramdisk = merged(&cycle.ramdisk, told);
-        let agent = cycle.ramdisk.agent.as_ref()?;
+        cycle.ramdisk = ironic::merged(&cycle.ramdisk, told);
+        // What one of an earlier boot said last is known.
+        let agent = cycle.ramdisk.agent.as_ref().filter(|_| ironic::is_told(&cycle.ramdisk))?;
         let (ends, text) = (agent.status, agent.status_message.clone());
         match (state, ends) {
             (
@@ -95,18 +96,6 @@ impl<'a> Lives<'a> {
         let cycles: Vec<_> = cycles.into_values().filter(is_new).collect();
         let cycles = cycles.into_iter().map(ConfigChange::PowerCycle);
         cycles.chain(inspections.into_values().map(ConfigChange::Inspection))
-    }
-}
-
-/// What two agents of a rack know of a ramdisk together.
-fn merged(before: &Ramdisk, told: &Ramdisk) -> Ramdisk {
-    let heard = |ramdisk: &Ramdisk| ramdisk.agent.as_ref().map(|agent| agent.heard);
-    let newer = if heard(told) >= heard(before) { told } else { before };
-    Ramdisk {
-        // The first time counts: it was told once.
-        token_told: before.token_told.into_iter().chain(told.token_told).min(),
-        agent: newer.agent.clone(),
-        enrolling: before.enrolling.into_iter().chain(told.enrolling).min(),
     }
 }
 

@@ -107,7 +107,7 @@ async fn cards_of_several_machines_are_a_trouble() {
 #[tokio::test]
 async fn an_inspection_becomes_an_observation() {
     let scene = scene().await;
-    let logs = "x".repeat(SMALL_BYTES);
+    let logs = "x".repeat(ironic::SMALL_BYTES);
     let told = json!({
         "inventory": { "interfaces": [{ "name": "eth0", "mac_address": MAC }] },
         "error": null, "logs": logs,

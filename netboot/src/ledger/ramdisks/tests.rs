@@ -11,8 +11,7 @@ fn told(cycle: u64, booted: Option<i64>, token: Option<i64>) -> RamdiskTold {
         serial: "S1".parse().unwrap(),
         registered: None,
         cycle,
-        booted: booted.map(at),
-        heard: Ramdisk { token_told: token.map(at), agent: None, enrolling: None },
+        heard: Ramdisk { booted: booted.map(at), token_told: token.map(at), ..Ramdisk::default() },
     }
 }
 

@@ -239,6 +239,21 @@ fn assets_that_should_not_come_leave_nothing() {
 }
 
 #[test]
+fn an_upload_while_the_agent_is_away_may_come_again() {
+    let front = front_of_rack();
+    let file = front.cluster.write("data", "data").display().to_string();
+    let options = ["-H", "Content-Type: text/plain", "-T", &file, "/api/v1/assets/data"];
+    front.cluster.kill_agent(&front.door);
+    assert_eq!(refused(&front.answer("alice", &options), "The agent of n1.example"), 503);
+    assert_eq!(front.answer("bob", &["/api/v1/assets"]), (200, "[]".to_owned()));
+    front.cluster.start_agent(&front.door);
+    let (status, told) = wait_for("the agent", PATIENCE, || {
+        Some(front.answer("alice", &options)).filter(|(status, _)| *status != 503)
+    });
+    assert_eq!(status, 201, "{told}");
+}
+
+#[test]
 fn the_door_of_a_standby_names_the_master_for_uploads() {
     let (cluster, hosts) = Cluster::begin_with_candidates(2);
     let (master, standby) = (cluster.master.clone(), hosts[0].clone());

@@ -68,37 +68,6 @@ fn each_bad_request_gets_its_code_and_a_reason() {
 }
 
 #[test]
-fn of_two_changes_of_one_state_one_is_refused() {
-    let front = Front::begin();
-    let json = ["-H", "Content-Type: application/json"];
-    let add = r#"{"name": "net1", "network": "10.5.0.0/24"}"#;
-    let (status, job) =
-        front.answer("alice", &[&["-d", add][..], &json, &["/2/networks"]].concat());
-    assert_eq!(status, 200, "{job}");
-    front.cluster.wait_for_status(job.parse().unwrap(), "success");
-    let tag = || {
-        let head = front.curl("bob", &["-D", "-", "-o", "/dev/null", "/2/networks/net1"]);
-        let line = head.ok().lines().find_map(|line| line.strip_prefix("etag: "));
-        line.expect("a tag").trim().to_owned()
-    };
-    let seen = tag();
-    let known = front.answer("bob", &["-H", &format!("If-None-Match: {seen}"), "/2/networks/net1"]);
-    assert_eq!(known, (304, String::new()));
-    let matches = format!("If-Match: {seen}");
-    let change = |gateway: &str| {
-        let body = format!(r#"{{"gateway": "{gateway}"}}"#);
-        let condition = ["-X", "PUT", "-H", &matches, "-d", &body];
-        front.answer("alice", &[&condition[..], &json, &["/2/networks/net1/modify"]].concat())
-    };
-    let (status, job) = change("10.5.0.1");
-    assert_eq!(status, 200, "{job}");
-    front.cluster.wait_for_status(job.parse().unwrap(), "success");
-    let (status, told) = change("10.5.0.2");
-    assert_eq!(status, 412, "{told}");
-    assert_ne!(tag(), seen);
-}
-
-#[test]
 fn a_request_that_is_sent_again_with_its_mark_is_one_job() {
     let front = Front::begin();
     let tag = |mark: &str, path: &str| {

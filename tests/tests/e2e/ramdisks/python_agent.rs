@@ -2,14 +2,13 @@
 //! at of the machine is faked around it; nothing of it is changed.
 
 use std::fs::{self, File};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use model::MacAddress;
 use tests::place::{self, programs};
 use tests::run::run;
-
-use super::scene::Scene;
 
 /// The variable that names another version than the usual one.
 const VERSION: &str = "GANTRY_TEST_IPA";
@@ -62,8 +61,20 @@ pub(super) struct PythonAgent {
     version: String,
 }
 
-/// Starts it for the machine of `scene`, with a first URL where nobody is; none where it cannot run here.
-pub(super) fn start(scene: &Scene, card: &str) -> Option<PythonAgent> {
+/// Whom it asks, and where it keeps what.
+pub(super) struct Asks<'a> {
+    /// Its directory.
+    pub(super) dir: &'a Path,
+    /// Its address.
+    pub(super) address: IpAddr,
+    /// Who serves it.
+    pub(super) url: &'a str,
+    /// The authority of that one's certificate.
+    pub(super) authority: Option<PathBuf>,
+}
+
+/// Starts it with a first URL where nobody is; none where it cannot run here.
+pub(super) fn start(asks: &Asks<'_>, card: &str) -> Option<PythonAgent> {
     let skip = |why: &str| tests::skip("ironic-python-agent", why);
     if !tests::is_root() {
         skip("it needs root for its own view of the machine's cards");
@@ -77,7 +88,8 @@ pub(super) fn start(scene: &Scene, card: &str) -> Option<PythonAgent> {
             return None;
         }
     };
-    let fakes = scene.dir.path().join("fakes");
+    let Asks { dir, address, url, authority } = asks;
+    let fakes = dir.join("fakes");
     fs::create_dir_all(fakes.join("bin")).unwrap();
     let silent = FAKED.into_iter().map(|name| (name, ""));
     for (name, told) in silent.chain([("lsblk", LSBLK), ("lshw", LSHW)]) {
@@ -85,29 +97,24 @@ pub(super) fn start(scene: &Scene, card: &str) -> Option<PythonAgent> {
         let script = format!("#!/bin/sh\ncase \"$*\" in *json*) echo '{told}';; esac\n");
         stdx::atomic::write(&file, script.as_bytes(), 0o755).unwrap();
     }
-    let log = scene.dir.path().join("ironic-python-agent.log");
+    let log = dir.join("ironic-python-agent.log");
     let nobody = format!("http://{}:9", place::address());
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", START, "sh"]).arg(program);
     // What the boot script of an agent gives to a kernel.
-    let url = scene.url();
     let parameters = format!(
         "quiet ipa-api-url={nobody},{url} ipa-inspection-callback-url={url}/v1/continue_inspection"
     );
-    let address = scene.address;
     command.arg(format!("--listen_host={address}")).arg(format!("--advertise_host={address}"));
     command.arg("--debug");
+    command.args(authority.iter().map(|path| format!("--cafile={}", path.display())));
     command.args([
         "--lookup_timeout=60",
         "--lookup_interval=1",
         "--inspection_dhcp_wait_timeout=0",
     ]);
     command.args(["--disk_wait_attempts=1", "--disk_wait_delay=0"]);
-    command
-        .env("FAKES", &fakes)
-        .env("PARAMETERS", parameters)
-        .env("CARD", card)
-        .current_dir(scene.dir.path());
+    command.env("FAKES", &fakes).env("PARAMETERS", parameters).env("CARD", card).current_dir(dir);
     let out = File::create(&log).unwrap();
     command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
     Some(PythonAgent { child: command.spawn().unwrap(), log, version })

@@ -67,7 +67,7 @@ fn ramdisk(cycle: u64, status: Option<AgentStatus>) -> Observation {
         status_message: "the disk is gone".to_owned(),
         heard: NOW,
     };
-    let heard = Ramdisk { token_told: Some(NOW), agent: Some(agent), enrolling: None };
+    let heard = Ramdisk { token_told: Some(NOW), agent: Some(agent), ..Ramdisk::default() };
     Observation::Ramdisk { rack: 0, serial: "s1".parse().unwrap(), registered: None, cycle, heard }
 }
 

@@ -1,0 +1,76 @@
+//! Ironic's API for agents in ramdisks. It is read here, and answered by the master.
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use ironic::Answer;
+use luxi::method::GantryRamdisk;
+
+use crate::asked::authority;
+use crate::refusal::Refusal;
+use crate::routes::Routes;
+use crate::state::{Form, Front, Peer};
+
+/// What is served below `/v1`.
+pub const V1: &str = "/v1";
+/// Lookup.
+pub const LOOKUP: &str = "/v1/lookup";
+/// Heartbeat.
+pub const HEARTBEAT: &str = "/v1/heartbeat/{ident}";
+/// The end of an inspection.
+pub const INSPECTION: &str = "/v1/continue_inspection";
+/// What is there, which everybody may ask for: a ramdisk shows its token, and nothing before.
+pub const PATHS: [&str; 4] = [V1, LOOKUP, HEARTBEAT, INSPECTION];
+
+const OFF: &str = "the endpoints for ramdisks are off here (--no-ramdisk-endpoints)";
+
+/// Adds the routes.
+pub fn add(routes: Routes) -> Routes {
+    routes
+        .get(V1, "Tell what ramdisks may ask", answer)
+        .get(LOOKUP, "Tell a ramdisk which machine it runs on, and its token once", answer)
+        .post(HEARTBEAT, "Hear that a ramdisk lives", answer)
+        .post(INSPECTION, "Hear what a machine is made of", answer)
+}
+
+/// Whether a path is one of a ramdisk, whose body is read here.
+#[must_use]
+pub fn is_of_ramdisk(path: &str) -> bool {
+    Form::of(path) == Form::Ironic
+}
+
+/// Answers a request of a ramdisk, or its refusal.
+///
+/// # Errors
+/// The endpoints are off, or the master does not answer.
+pub async fn answer(
+    State(front): State<Arc<Front>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    if !front.ramdisk_endpoints {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, OFF));
+    }
+    let (head, body) = request.into_parts();
+    let authority = authority(&head.headers, &head.uri);
+    let base = authority.map_or_else(String::new, |authority| format!("https://{authority}"));
+    let answer = match front.ramdisks.read(&head, &base, body).await {
+        Err(answer) => *answer,
+        Ok(asked) => match asked.fixed() {
+            Some(answer) => answer,
+            None => {
+                let from = peer.ip().to_canonical();
+                front.link.ask(GantryRamdisk { asked, from }).await?
+            }
+        },
+    };
+    Ok(answer.response().into_response())
+}
+
+/// A refusal in Ironic's form.
+#[must_use]
+pub fn refused(refusal: &Refusal) -> Response {
+    Answer::refused(refusal.status(), &refusal.explain).response().into_response()
+}
