@@ -62,14 +62,24 @@ impl Group {
     /// Whether it is the one that its cluster began with, whatever it is called by now.
     #[must_use]
     pub fn is_first(&self) -> bool {
-        self.uuid.parse::<Uuid>().is_ok_and(|uuid| uuid.get_version_num() == FIRST_VERSION)
+        is_first(&self.uuid)
     }
 
     /// The name of its document.
     #[must_use]
     pub fn key(&self) -> String {
-        if self.is_first() { DEFAULT_GROUP.to_owned() } else { self.uuid.clone() }
+        Self::key_of(&self.uuid)
     }
+
+    /// The name of the document of the group with this UUID.
+    #[must_use]
+    pub fn key_of(uuid: &str) -> String {
+        if is_first(uuid) { DEFAULT_GROUP.to_owned() } else { uuid.to_owned() }
+    }
+}
+
+fn is_first(uuid: &str) -> bool {
+    uuid.parse::<Uuid>().is_ok_and(|uuid| uuid.get_version_num() == FIRST_VERSION)
 }
 
 /// Version of the UUID of a cluster's first group; others are random, of version 4.

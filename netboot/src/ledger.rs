@@ -313,7 +313,7 @@ impl Ledger {
     /// where it knows nothing.
     #[must_use]
     pub fn signs(&self, knows_nothing: bool, most: usize) -> Vec<Sign> {
-        self.state.lock().signs.to_tell(self.began.elapsed(), knows_nothing, most)
+        self.state.lock().signs.take_due(self.began.elapsed(), knows_nothing, most)
     }
 
     /// Submits `changes` with the events of `observations`. The lock that `state` came from is

@@ -169,7 +169,7 @@ impl Asked {
             let text = "send the body with Content-Type: application/json";
             return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
         }
-        parse(&self.body)
+        crate::json::parse(&self.body)
     }
 
     /// Answers with an object and its tag, or that the client has it already.
@@ -351,15 +351,6 @@ fn stamp_of(who: &str, key: &str) -> i64 {
     let mut bytes = [0; 8];
     bytes.iter_mut().zip(digest).for_each(|(byte, digit)| *byte = digit);
     (i64::from_be_bytes(bytes) & i64::MAX).max(1)
-}
-
-/// JSON of a client.
-///
-/// # Errors
-/// It does not read.
-pub fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| Refusal::bad(format!("Unable to parse JSON data: {error}")))
 }
 
 /// An answer in JSON.

@@ -31,6 +31,7 @@ use crate::ramdisks::{self, is_of_ramdisk};
 use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
 use crate::sabakan::{self, crypts, graphql};
+use crate::server::Running;
 use crate::state::{Asker, Form, Front, Peer};
 use crate::upload::{PASSED_OVER_MAX, Shared, is_upload};
 use crate::users::password::REALM;
@@ -145,6 +146,7 @@ async fn through(
     let asked = format!("{} {target} {:?}", request.method(), request.version());
     let mut user = None;
     let (parts, body) = request.into_parts();
+    let running = parts.extensions.get::<Arc<Running>>().cloned();
     let (body, expects) = (Shared::new(body), parts.headers.contains_key(header::EXPECT));
     let request = Request::from_parts(parts, Body::new(body.clone()));
     let answered = serve(&front, peer, request, next, &mut user).await;
@@ -154,6 +156,9 @@ async fn through(
         attempt.note((&front.refusals, now), (user.as_deref(), peer.ip()), refusal);
     }
     let response = render(form, answered);
+    if let Some(running) = running.filter(|_| !response.status().is_success()) {
+        running.rests();
+    }
     let response = body.beside(response, expects).await;
     front.meters.answered(response.status(), begun.elapsed());
     front.access_log.note(&Line {
@@ -186,8 +191,11 @@ async fn serve(
     let certificate = parts.extensions.get::<Arc<ClientCertificate>>().filter(|_one| !is_public);
     let shown = Shown { header, certificate: certificate.map(AsRef::as_ref) };
     let mut principal = front.authenticator.who(shown, peer.ip()).await?;
+    let running = parts.extensions.get::<Arc<Running>>().cloned();
+    let counts = || running.iter().for_each(|running| running.counts());
     if let Principal::User { name, .. } = &principal {
         *user = Some(name.to_string());
+        counts();
     }
     let machine = crypts::machine_of(&mut parts).await;
     if let (Some(serial), Principal::Anonymous(_)) = (&machine, &principal)
@@ -210,7 +218,9 @@ async fn serve(
     let body = if is_ramdisk || is_upload(&parts.method, path) {
         body
     } else {
-        Body::from(whole(body, body_max(path)).await?)
+        let body = Body::from(whole(body, body_max(path)).await?);
+        counts();
+        body
     };
     parts.extensions.insert(Asker(principal));
     Ok(next.run(Request::from_parts(parts, body)).await)

@@ -5,7 +5,7 @@
 //! password and role, [`tokens`] asks the master for those of programs, [`clients`] knows certificates, and
 //! [`authenticate`] tells who asks. [`state`] is what routes share, [`rules`] among it,
 //! [`front`] what every request goes through,
-//! [`asked`] what a route sees of one; [`upload`] takes bodies that are too long for memory, [`files`] gives
+//! [`asked`] what a route sees of one, [`json`] reads its body; [`upload`] takes bodies that are too long for memory, [`files`] gives
 //! such; [`ganeti`], [`sabakan`] and [`ramdisks`] are the interfaces, [`routes`] describes them and
 //! [`openapi`] prints that for programs, [`page`] for people. [`certificate`], [`tls`], [`server`] and [`access_log`] are the way in, [`meters`] count and
 //! [`metrics`] shows,
@@ -33,6 +33,7 @@ pub mod etag;
 pub mod files;
 pub mod front;
 pub mod ganeti;
+pub mod json;
 pub mod openapi;
 pub mod page;
 pub mod ramdisks;

@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -102,7 +102,9 @@ async fn connection(
             request.extensions_mut().insert(Arc::clone(certificate));
         }
         let mut router = router.clone();
-        let running = Running::of(&requests);
+        let running =
+            Arc::new(Running { of: Arc::clone(&requests), counts: AtomicBool::new(false) });
+        request.extensions_mut().insert(Arc::clone(&running));
         async move {
             let answer = router.call(request).await.unwrap_or_else(|never| match never {});
             Ok::<_, Infallible>(answer.map(|body| Answer { body, _running: running }))
@@ -126,34 +128,49 @@ async fn connection(
     serving.await
 }
 
-/// The requests of a connection that are being answered: it is not shed while there are any.
+/// The requests of a connection that count: it is not shed while there are any.
+#[derive(Debug)]
 struct Requests {
     place: Arc<Slot<IpAddr>>,
     running: AtomicUsize,
 }
 
-struct Running(Arc<Requests>);
+/// A request that is being answered. It counts once somebody who is known sent it, or all of it has come:
+/// a stranger who sends slowly keeps nobody else out.
+#[derive(Debug)]
+pub struct Running {
+    of: Arc<Requests>,
+    counts: AtomicBool,
+}
 
 impl Running {
-    fn of(requests: &Arc<Requests>) -> Self {
-        requests.running.fetch_add(1, Ordering::Relaxed);
-        requests.place.set_busy(true);
-        Self(Arc::clone(requests))
+    /// The connection is not shed from here on.
+    pub fn counts(&self) {
+        if !self.counts.swap(true, Ordering::Relaxed) {
+            self.of.running.fetch_add(1, Ordering::Relaxed);
+            self.of.place.set_busy(true);
+        }
+    }
+
+    /// The connection may be shed again.
+    pub fn rests(&self) {
+        let counted = self.counts.swap(false, Ordering::Relaxed);
+        if counted && self.of.running.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.of.place.set_busy(false);
+        }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if self.0.running.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.place.set_busy(false);
-        }
+        self.rests();
     }
 }
 
 /// What is sent; its request runs to its end.
 struct Answer {
     body: Body,
-    _running: Running,
+    _running: Arc<Running>,
 }
 
 impl hyper::body::Body for Answer {

@@ -32,6 +32,8 @@ const PIECES_MAX: usize = 8;
 const PIECE_TIME: Duration = Duration::from_secs(30);
 /// Time for the whole body: 4 GiB at 10 Mbit/s.
 const BODY_TIME: Duration = Duration::from_secs(3_600);
+/// Time for the little of a body that is read before an answer that does not need it.
+const PASS_TIME: Duration = Duration::from_secs(5);
 /// How long an answer waits for a client that still sends: it is a round trip away.
 const LINGER_TIME: Duration = Duration::from_secs(2);
 /// Bytes that are copied at a time.
@@ -62,8 +64,11 @@ impl Shared {
             return response;
         }
         let left = self.size_hint().upper();
-        if !expects && left.is_some_and(|left| left <= PASSED_OVER_MAX as u64) {
-            pass_over(&mut Body::new(self.clone())).await;
+        // The rest of a body that was late is late, too.
+        let is_late = response.status() == StatusCode::REQUEST_TIMEOUT;
+        if !expects && !is_late && left.is_some_and(|left| left <= PASSED_OVER_MAX as u64) {
+            let mut rest = Body::new(self.clone());
+            drop(tokio::time::timeout(PASS_TIME, pass_over(&mut rest)).await);
         }
         if self.is_end_stream() {
             return response;

@@ -94,6 +94,22 @@ fn version_of_n2() -> NodeVersion {
     }
 }
 
+/// What an agent tells that has nothing to tell.
+fn exchanged() -> Exchanged {
+    Exchanged {
+        incarnation: Uuid::from_u128(1),
+        events: Vec::new(),
+        racks: Vec::new(),
+        dropped: 0,
+        callers: None,
+        certificate_ends: None,
+        troubles: Vec::new(),
+        signs: Vec::new(),
+        network_drift: Vec::new(),
+        key_requests: Vec::new(),
+    }
+}
+
 impl Agent for MemoryAgent {
     async fn call(&self, request: Request, mut context: CallContext) -> Answer {
         match request {
@@ -124,21 +140,7 @@ impl Agent for MemoryAgent {
                 })
                 .await
             }
-            Request::Exchange(call) => {
-                let exchanged = Exchanged {
-                    incarnation: Uuid::from_u128(1),
-                    events: Vec::new(),
-                    racks: Vec::new(),
-                    dropped: 0,
-                    callers: None,
-                    certificate_ends: None,
-                    troubles: Vec::new(),
-                    signs: Vec::new(),
-                    network_drift: Vec::new(),
-                    key_requests: Vec::new(),
-                };
-                answer(call, |_| std::future::ready(Ok(exchanged))).await
-            }
+            Request::Exchange(call) => answer(call, |_| std::future::ready(Ok(exchanged()))).await,
             Request::Verify(call) => answer(call, async |_| refuse("cannot tell")).await,
             Request::MasterAddressUp(call) => answer(call, async |_| refuse("no interface")).await,
             Request::MasterAddressHere(call) => {

@@ -127,65 +127,7 @@ impl<'a> Fold<'a> {
     fn event(&mut self, event: &Event) {
         match &event.observation {
             Observation::Lease(lease) => self.leased(event.at, lease),
-            Observation::Boot {
-                serial,
-                address,
-                mac,
-                stage,
-                registered,
-                cycle,
-                earlier,
-                fetched,
-                every,
-                ..
-            } => {
-                let Some(machine) = self.config.machines.get(serial) else { return };
-                if registered.is_some_and(|at| at != machine.register_date) {
-                    return;
-                }
-                if let Some(mac) = mac {
-                    self.learn(serial, *mac);
-                }
-                let of = Of { serial, registered: *registered, cycle: *cycle };
-                let system =
-                    |seen: &StageSeen| seen.stage == BootStage::System && seen.cycle == *cycle;
-                if *stage == BootStage::System || earlier.iter().any(system) {
-                    self.system_called(of, event.at);
-                }
-                let agent = self.agent.to_string();
-                let last = StageSeen {
-                    stage: *stage,
-                    at: event.at,
-                    agent: String::new(),
-                    fetched: fetched.clone(),
-                    cycle: *cycle,
-                };
-                let mut timeline = self.timeline(serial);
-                let known = timeline.now.last();
-                let is_known = known.is_some_and(|seen| system(seen) && *stage == seen.stage);
-                let every = every.or_else(|| {
-                    // The first sign of a boot: whether others follow is not known of what boots now.
-                    let begins = *stage == BootStage::System && !is_known;
-                    self.boot(serial).and_then(|boot| boot.every).filter(|_| !begins)
-                });
-                // A second sign is no news of the boot.
-                let last = Some(last).filter(|_| !is_known);
-                for seen in earlier.iter().chain(&last) {
-                    timeline.see(StageSeen { agent: agent.clone(), ..seen.clone() });
-                }
-                let Timeline { now: stages, before } = timeline;
-                let boot = Boot {
-                    stage: stages.last().map_or(*stage, |seen| seen.stage),
-                    address: *address,
-                    mac: *mac,
-                    agent,
-                    seen: event.at,
-                    stages,
-                    before,
-                    every,
-                };
-                self.boots.insert(serial.clone(), boot);
-            }
+            Observation::Boot { .. } => self.boot_seen(event),
             Observation::Ramdisk { serial, registered, cycle, heard, .. } => {
                 let of = Of { serial, registered: *registered, cycle: *cycle };
                 let Some(machine) = self.lives.speaker(of) else { return };
@@ -203,6 +145,70 @@ impl<'a> Fold<'a> {
             }
             Observation::Unknown { .. } => {}
         }
+    }
+
+    /// A machine reached a stage of its boot, or gave a sign of life.
+    fn boot_seen(&mut self, event: &Event) {
+        let Observation::Boot {
+            serial,
+            address,
+            mac,
+            stage,
+            registered,
+            cycle,
+            earlier,
+            fetched,
+            every,
+            ..
+        } = &event.observation
+        else {
+            return;
+        };
+        let Some(machine) = self.config.machines.get(serial) else { return };
+        if registered.is_some_and(|at| at != machine.register_date) {
+            return;
+        }
+        if let Some(mac) = mac {
+            self.learn(serial, *mac);
+        }
+        let of = Of { serial, registered: *registered, cycle: *cycle };
+        let system = |seen: &StageSeen| seen.stage == BootStage::System && seen.cycle == *cycle;
+        if *stage == BootStage::System || earlier.iter().any(system) {
+            self.system_called(of, event.at);
+        }
+        let agent = self.agent.to_string();
+        let last = StageSeen {
+            stage: *stage,
+            at: event.at,
+            agent: String::new(),
+            fetched: fetched.clone(),
+            cycle: *cycle,
+        };
+        let mut timeline = self.timeline(serial);
+        let known = timeline.now.last();
+        let is_known = known.is_some_and(|seen| system(seen) && *stage == seen.stage);
+        let every = every.or_else(|| {
+            // The first sign of a boot: whether others follow is not known of what boots now.
+            let begins = *stage == BootStage::System && !is_known;
+            self.boot(serial).and_then(|boot| boot.every).filter(|_| !begins)
+        });
+        // A second sign is no news of the boot.
+        let last = Some(last).filter(|_| !is_known);
+        for seen in earlier.iter().chain(&last) {
+            timeline.see(StageSeen { agent: agent.clone(), ..seen.clone() });
+        }
+        let Timeline { now: stages, before } = timeline;
+        let boot = Boot {
+            stage: stages.last().map_or(*stage, |seen| seen.stage),
+            address: *address,
+            mac: *mac,
+            agent,
+            seen: event.at,
+            stages,
+            before,
+            every,
+        };
+        self.boots.insert(serial.clone(), boot);
     }
 
     fn system_called(&mut self, of: Of<'_>, at: Timestamp) {

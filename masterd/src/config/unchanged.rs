@@ -55,7 +55,7 @@ mod tests {
         })]);
         let told = config.check_unchanged(&seen).unwrap_err();
         assert!(told.message().ends_with(CHANGED_MEANWHILE), "{told}");
-        for key in [document::CLUSTER, document::GROUP, "config/nodes/n1.example", document::IPAM] {
+        for key in [document::CLUSTER, "config/nodes/n1.example", document::IPAM] {
             assert!(config.digest(key).is_some_and(|digest| digest.len() == 64), "{key}");
         }
         for key in [document::VAULT, document::DHCP, "nothing", "machines/", "machines/s2"] {

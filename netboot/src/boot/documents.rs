@@ -40,7 +40,7 @@ pub(super) async fn ignition(
     let is_meant = |document: &BootDocument| {
         document.kind == DocumentKind::Ignition && document.id.to_string() == id
     };
-    answer(&rack, ends, &serial, &method, is_meant, false).await
+    answer(&rack, ends, (&serial, &method), is_meant, false).await
 }
 
 pub(super) async fn cloud_init(
@@ -52,14 +52,13 @@ pub(super) async fn cloud_init(
     let is_meant = |document: &BootDocument| {
         document.kind.template() == TemplateKind::CloudInit && document.kind.as_str() == name
     };
-    answer(&rack, ends, &serial, &method, is_meant, MAY_BE_EMPTY.contains(&name.as_str())).await
+    answer(&rack, ends, (&serial, &method), is_meant, MAY_BE_EMPTY.contains(&name.as_str())).await
 }
 
 async fn answer(
     rack: &Rack,
     ends: Ends,
-    serial: &str,
-    method: &Method,
+    (serial, method): (&str, &Method),
     is_meant: impl Fn(&BootDocument) -> bool,
     may_be_empty: bool,
 ) -> Response {

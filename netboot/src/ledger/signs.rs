@@ -83,7 +83,7 @@ impl Signs {
     }
 
     /// Those to tell `now`.
-    pub(super) fn to_tell(&mut self, now: Duration, anew: bool, most: usize) -> Vec<Sign> {
+    pub(super) fn take_due(&mut self, now: Duration, anew: bool, most: usize) -> Vec<Sign> {
         if anew {
             self.0.values_mut().for_each(|last| last.told = None);
         }
@@ -148,7 +148,7 @@ mod tests {
             if hears {
                 let _news = signs.hear(at, &up);
             }
-            let told = signs.to_tell(at + Duration::from_secs(2), anew, 5);
+            let told = signs.take_due(at + Duration::from_secs(2), anew, 5);
             told.into_iter().map(|sign| (sign.cycle, sign.age_s, sign.every_s)).next()
         };
         assert_eq!(told(true, 0, false), Some((4, 2, None)));
@@ -156,6 +156,6 @@ mod tests {
         assert_eq!(told(false, 10, false), Some((4, 6, Some(6))));
         assert_eq!(told(false, 100, false), None, "nothing new");
         assert_eq!(told(false, 106, true), Some((4, 102, Some(6))));
-        assert!(signs.to_tell(Duration::from_secs(200), true, 0).is_empty());
+        assert!(signs.take_due(Duration::from_secs(200), true, 0).is_empty());
     }
 }

@@ -83,7 +83,7 @@ pub static GROUP_ADD: Change = Change {
     switches: &[DRY_RUN],
     ..PLAIN
 };
-const GROUP: Change = Change { name: Some("group_name"), object: Some(Kind::Group), ..PLAIN };
+const GROUP: Change = Change { name: Some("group_name"), object: Object::Of(Kind::Group), ..PLAIN };
 /// The end of a node group.
 pub static GROUP_REMOVE: Change = Change { id: "OP_GROUP_REMOVE", switches: &[DRY_RUN], ..GROUP };
 /// Parameters of a node group.

@@ -4,6 +4,7 @@ use axum::response::Response;
 use luxi::Method;
 use luxi::method::{Fields, QueryGroups, QueryInstances, QueryNetworks, QueryNodes, Row};
 use model::document;
+use model::group::Group;
 use serde_json::{Map, Value, json};
 
 use crate::asked::{Answer, Asked, json};
@@ -227,7 +228,11 @@ impl Kind {
         let below = match self {
             Self::Node => document::NODES,
             Self::Network => document::NETWORKS,
-            Self::Group => return Ok(document::GROUP.to_owned()),
+            Self::Group => {
+                let uuid = self.field(asked, name, "uuid").await?;
+                let key = Group::key_of(uuid.as_str().unwrap_or_default());
+                return Ok(format!("{}/{key}", document::GROUPS));
+            }
             Self::Instance => return Err(Refusal::not_found("there are no instances")),
         };
         let name = self.field(asked, name, "name").await?;

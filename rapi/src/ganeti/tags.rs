@@ -41,7 +41,7 @@ async fn change(id: &str, kind: &str, name: Option<Path<String>>, asked: Asked) 
         let document = match (kind, &name) {
             ("node", Some(name)) => Kind::Node.document(&asked, name).await?,
             ("network", Some(name)) => Kind::Network.document(&asked, name).await?,
-            ("nodegroup", _) => document::GROUP.to_owned(),
+            ("nodegroup", Some(name)) => Kind::Group.document(&asked, name).await?,
             _ => document::CLUSTER.to_owned(),
         };
         let tag = async { Ok(etag::of(&tags(kind, name.clone(), &asked).await?, &[])) };

@@ -9,8 +9,9 @@ use model::document;
 use serde_json::{Map, Value, json};
 
 use super::machines::{done, parameters, text};
-use crate::asked::{Answer, Asked, json, parse};
+use crate::asked::{Answer, Asked, json};
 use crate::etag;
+use crate::json::parse;
 use crate::refusal::Refusal;
 
 /// How long the master may take to say that it is there: less than a load balancer waits.

@@ -13,8 +13,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::inventory::{each, one};
-use crate::asked::{Answer, Asked, parse};
+use crate::asked::{Answer, Asked};
 use crate::etag;
+use crate::json::parse;
 use crate::refusal::Refusal;
 use crate::state::Compatibility;
 

@@ -33,6 +33,8 @@ fn cleaned() -> Config {
             began: NOW,
             sealed: new_token(&config, &machine.serial).unwrap(),
             ramdisk: Ramdisk::default(),
+            switches_on: None,
+            enrolment: None,
         }));
     }
     changes.extend(machines.into_iter().map(ConfigChange::Machine));

@@ -84,6 +84,8 @@ impl Scene {
             began: NOW.plus_seconds(-ago),
             sealed: serde_json::from_value("1:AQID".into()).unwrap(),
             ramdisk: Ramdisk::default(),
+            switches_on: None,
+            enrolment: None,
         };
         self.config.apply([ConfigChange::PowerCycle(cycle)]);
     }
