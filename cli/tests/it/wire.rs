@@ -100,7 +100,7 @@ fn rules() {
     assert!(asked[0].contains("ReplaceFilter") && asked[0].contains(sent), "{}", asked[0]);
     assert_eq!((printed.as_str(), status), ("0d0b\n", 0));
     let (asked, _printed, _status) = run(&["filter", "replace", "0d0b"], &added);
-    assert!(asked[0].contains(r#"["0d0b",0,[],"CONTINUE",[]]"#), "{}", asked[0]);
+    assert!(asked[0].contains(r#"["0d0b",0,[],"CONTINUE",[],null]"#), "{}", asked[0]);
     let (asked, printed, status) = run(&["filter", "delete", "0d0b"], &[vec![success("null")]]);
     assert!(asked[0].contains(r#""DeleteFilter""#) && asked[0].contains(r#"["0d0b",null]"#));
     assert_eq!((printed.as_str(), status), ("", 0));
