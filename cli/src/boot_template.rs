@@ -7,7 +7,9 @@ use clap::{Args, Subcommand};
 use luxi::method::{GantryBootDocument, Query, What};
 use luxi::query::Filter;
 use luxi::query::filter::Operand;
-use model::boot_template::{BootDocument, DocumentKind, TemplateId, TemplateKind};
+use model::boot_template::{
+    BootDocument, DocumentKind, ENROL_TOKEN, MY_URL, MY_URL_HTTPS, TemplateId, TemplateKind,
+};
 use model::opcode::{BootTemplateAdd, BootTemplateRemove};
 use model::{OpCode, Word};
 use serde_json::Value;
@@ -15,7 +17,7 @@ use similar::TextDiff;
 
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
-use crate::output::print;
+use crate::output::{print, warn};
 use crate::selection::Selection;
 use crate::session::{Session, confirm, read_input};
 use crate::submit::JobArguments;
@@ -218,7 +220,15 @@ fn render(
     session: &Session,
 ) -> Result<(), CliError> {
     let RenderArguments { serial, id } = arguments;
-    print(document(&serial, kind, id, session)?.text.trim_end())
+    let document = document(&serial, kind, id, session)?;
+    print(document.text.trim_end())?;
+    let words = [MY_URL, MY_URL_HTTPS, ENROL_TOKEN];
+    let words: Vec<&str> = words.into_iter().filter(|word| document.text.contains(word)).collect();
+    if !words.is_empty() {
+        let words = words.join("`, `");
+        warn(format_args!("`{words}` stands for what the agent fills in that the machine asks"))?;
+    }
+    Ok(())
 }
 
 fn diff(arguments: DiffArguments, kind: DocumentKind, session: &Session) -> Result<(), CliError> {

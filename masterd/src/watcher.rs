@@ -1,8 +1,10 @@
 //! The watcher: looks at the cluster and submits jobs where something is to be done, as an operator
 //! would (DESIGN §7), and archives old ones. It changes nothing else itself; [`rules`] decides, [`alarms`] is what it tells,
-//! [`machines`] knows which machines are late.
+//! [`machines`] knows which machines are late, [`silence`] which are silent, and [`guesses`] whether somebody
+//! guesses passwords.
 
 pub mod alarms;
+pub mod guesses;
 pub mod machines;
 pub mod rules;
 pub mod silence;
@@ -12,10 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::{AutoArchived, Event};
+use model::audit::AuditEntry;
 use model::node::NodeRole;
 use model::opcode::{OpInput, ReasonEntry};
 use model::{Job, JobId, NodeName, Timestamp};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rpc::calls::Caller;
 use stdx::Clock;
 use tokio::time::Instant;
@@ -30,6 +33,7 @@ use crate::rack_status;
 use crate::reconciler::Reconciler;
 use crate::replica_audit::ReplicaAudit;
 use alarms::Alarm;
+use guesses::Guesses;
 use rules::{Agent, Round, Seen, Task, Watch};
 use silence::Silence;
 
@@ -40,21 +44,29 @@ const ROUND: Duration = Duration::from_secs(5);
 /// Commits of one archiving: what is left waits for the next one, so that a round has an end.
 const ARCHIVE_COMMITS_MAX: usize = 100;
 
-/// The alarms of this master, for whoever asks.
+/// The alarms of this master, for whoever asks, and what was refused, which may be one.
 #[derive(Debug, Default)]
-pub struct Alarms(RwLock<Arc<Vec<Alarm>>>);
+pub struct Alarms {
+    on: RwLock<Arc<Vec<Alarm>>>,
+    guesses: Mutex<Guesses>,
+}
 
 impl Alarms {
     /// Those that are on, in the order of what they are about.
     #[must_use]
     pub fn all(&self) -> Arc<Vec<Alarm>> {
-        Arc::clone(&self.0.read())
+        Arc::clone(&self.on.read())
     }
 
     fn set(&self, alarms: Vec<Alarm>) {
-        if **self.0.read() != alarms {
-            *self.0.write() = Arc::new(alarms);
+        if **self.on.read() != alarms {
+            *self.on.write() = Arc::new(alarms);
         }
+    }
+
+    /// Notes what was refused.
+    pub(crate) fn note_refused(&self, entries: &[AuditEntry]) {
+        self.guesses.lock().note(entries);
     }
 }
 
@@ -197,6 +209,7 @@ impl Watcher {
             unserved: unserved(config),
             machines: machines::find(config, self.now(), |job| self.published.jobs.has_ended(job)),
             silence: self.silence(config, at.as_secs()),
+            guesses: self.alarms.guesses.lock().alarm(self.now()),
             ended: ended.map(|(_, number)| number).sum(),
             live,
         }

@@ -155,6 +155,8 @@ codes! {
         "The hardware of a machine is not what it was",
     MachineSilent "machine-silent"
         "A machine in service gives no sign of life any more",
+    WrongPasswords "wrong-passwords"
+        "Somebody guesses passwords or tokens at the front door"
     NotAccepted "not-accepted"
         "Two nodes do not accept each other, because of a certificate or a list of callers",
     OtherCluster "other-cluster"

@@ -170,7 +170,10 @@ fn set(arguments: SetArguments, session: &Session) -> Result<(), CliError> {
         }
     };
     if password.is_empty() {
-        return Err(CliError::Usage("the password is empty".to_owned()));
+        return Err(CliError::Usage(
+            "the password is empty; type it at the terminal, or name a file by --password-file"
+                .to_owned(),
+        ));
     }
     let secret = StagedSecret(Secret::new(STANDARD.encode(password)));
     let purpose = BmcAccess::purpose(&serial);

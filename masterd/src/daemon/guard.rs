@@ -119,14 +119,19 @@ impl Guard {
         match request {
             Request::GantryLog(call) => Ok(answer(call, |call| self.log(&master, call)).await),
             Request::GantryNoteRefusals(call) => {
-                Ok(answer(call, |call| self.note(call, asker)).await)
+                Ok(answer(call, |call| self.note(&master, call, asker)).await)
             }
             other => Err(other),
         }
     }
 
     /// Keeps what another daemon refused, `asker`.
-    async fn note(&self, call: GantryNoteRefusals, asker: &Asker) -> Result<(), Exception> {
+    async fn note(
+        &self,
+        master: &MasterView,
+        call: GantryNoteRefusals,
+        asker: &Asker,
+    ) -> Result<(), Exception> {
         if call.entries.len() > NOTES_MAX {
             let text = format!("at most {NOTES_MAX} refused requests are noted at a time");
             return Err(Exception::prereq(text, ErrorCode::WrongInput));
@@ -137,6 +142,7 @@ impl Guard {
             let host = entry.asker.host.take();
             entry.asker.host = host.or_else(|| asker.host.clone());
         }
+        master.alarms.note_refused(&entries);
         self.ledger.refused(entries).await;
         Ok(())
     }

@@ -67,7 +67,7 @@ pub(in crate::lu) fn known(
     let access = config.bmcs.get(&machine.serial).ok_or_else(|| {
         let text = format!(
             "Machine {serial} has no known management controller; set it with `gnt machine bmc set \
-             {serial}`"
+             {serial}`; jobs that start machines do without one by `--manual-power`"
         );
         Exception::prereq(text, ErrorCode::WrongState)
     })?;

@@ -66,11 +66,13 @@ pub enum Subject {
     SilentMachine(Serial),
     /// Machines of an agent that are silent at the same time.
     SilentMachines(NodeName),
+    /// Passwords that somebody guesses.
+    Guesses,
 }
 
 impl Subject {
     /// Every [`Subject::word`].
-    pub const WORDS: [&str; 13] = [
+    pub const WORDS: [&str; 14] = [
         "agent",
         "callers",
         "copies",
@@ -84,6 +86,7 @@ impl Subject {
         "pool",
         "rack-unserved",
         "redundancy",
+        "wrong-passwords",
     ];
 
     /// The word in the metrics, which is the alarm's code.
@@ -103,6 +106,7 @@ impl Subject {
             Self::FailedMachine(_) => "machine-failed",
             Self::Hardware(_) => "hardware-changed",
             Self::SilentMachine(_) | Self::SilentMachines(_) => "machine-silent",
+            Self::Guesses => "wrong-passwords",
         }
     }
 
@@ -120,7 +124,8 @@ impl Subject {
             | Self::FailedMachine(_)
             | Self::Hardware(_)
             | Self::SilentMachine(_)
-            | Self::SilentMachines(_) => 0,
+            | Self::SilentMachines(_)
+            | Self::Guesses => 0,
             Self::LateMachine(_) => OVERDUE_GRACE,
             Self::Rack(_) | Self::Serving(..) => UNSERVED_DEADLINE,
             Self::Network(_) => DRIFT_DEADLINE,
@@ -146,6 +151,7 @@ impl fmt::Display for Subject {
             Self::Hardware(serial) => write!(f, "hardware of machine {serial}"),
             Self::SilentMachine(serial) => write!(f, "silent machine {serial}"),
             Self::SilentMachines(agent) => write!(f, "machines at {agent}"),
+            Self::Guesses => write!(f, "front door"),
         }
     }
 }
@@ -233,7 +239,7 @@ fn found(seen: &Seen) -> Vec<Alarm> {
     let machines = machines.chain(seen.machines.hardware.iter().cloned());
     let machines = machines.chain(seen.silence.held.iter().map(Held::alarm));
     let nodes = silent.chain(behind).chain(callers).chain(whole).chain(unserved).chain(drifted);
-    nodes.chain(machines).collect()
+    nodes.chain(machines).chain(seen.guesses.clone()).collect()
 }
 
 fn unreached(seen: &Seen, agent: &Agent, (since, why): &(Timestamp, String)) -> Option<Alarm> {

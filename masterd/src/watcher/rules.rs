@@ -208,6 +208,8 @@ pub struct Seen {
     pub machines: Machines,
     /// Machines in service that fell silent, or came back.
     pub silence: Silence,
+    /// Somebody guesses passwords.
+    pub guesses: Option<Alarm>,
     /// Jobs that have ended and are not archived.
     pub ended: u64,
     /// What jobs of its own are to do that have not ended.

@@ -56,6 +56,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         unserved: Vec::new(),
         machines: Machines::default(),
         silence: Silence::default(),
+        guesses: None,
         ended: 0,
         live: BTreeSet::new(),
     }

@@ -139,7 +139,7 @@ impl Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// An intent cannot begin in this state.
-    #[error("a machine that is {state} cannot {}", intent.as_str())]
+    #[error("a machine that is {state} cannot {}{}", intent.as_str(), instead(*state))]
     NotFrom {
         /// The state.
         state: State,
@@ -162,6 +162,13 @@ pub enum Refusal {
         /// The one that was to be set.
         to: Status,
     },
+}
+
+/// What can be wanted of a machine instead.
+fn instead(state: State) -> String {
+    let can = Intent::ALL.into_iter().filter(|intent| state.next(Event::Intent(*intent)).is_ok());
+    let names: Vec<&str> = can.map(Intent::as_str).collect();
+    if names.is_empty() { String::new() } else { format!("; it can {}", names.join(", ")) }
 }
 
 /// What a machine can become instead.
