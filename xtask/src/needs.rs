@@ -84,6 +84,11 @@ pub(crate) const BY_PIP: &[Need] = &[
         package: "sushy-tools==2.2.0",
         purpose: "a simulated controller that speaks Redfish",
     },
+    Need {
+        program: "ironic-python-agent",
+        package: "ironic-python-agent==13.0.0",
+        purpose: "a real agent in a ramdisk",
+    },
 ];
 
 /// Where programs are besides `PATH`, which lacks these for ordinary users.

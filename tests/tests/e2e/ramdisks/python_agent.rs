@@ -134,8 +134,11 @@ pub(super) fn card() -> Option<(String, String)> {
     cards.next()
 }
 
-/// The program of this version, installed where it was not.
+/// The program of this version: the set-up installs the usual one, and others are installed here.
 fn installed(version: &str) -> Result<PathBuf, String> {
+    if version == USUAL {
+        return xtask::needs::provide("ironic-python-agent");
+    }
     let target = programs().dir().parent().map(Path::to_owned).unwrap_or_default();
     let place = target.join(format!("ironic-python-agent-{version}"));
     let program = place.join("bin/ironic-python-agent");
