@@ -5,7 +5,7 @@ use luxi::query::{Cell, FieldDefinition};
 
 use super::timeline;
 use crate::cells::{self, Look, Units};
-use crate::details::{self, Entry};
+use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
 use crate::list::as_json;
 use crate::output::{say_json, say_lines};
@@ -38,14 +38,14 @@ pub(super) fn info(serials: &[String], json: bool, session: &Session) -> Result<
             .chain(table.fields.iter().skip(1).map(|field| field.title.as_ref()));
         let cells =
             row.iter().zip(&table.fields).map(|(cell, field)| cells::text(cell, field, look));
-        let entry =
-            |((title, text), (cell, field)): ((_, String), (&Cell, &FieldDefinition))| match cell
-                .value()
-                .filter(|_| matches!(&*field.name, "stages" | "last_boot"))
-            {
-                Some(stages) => Entry::new(title, timeline::detail(stages, session.times())),
-                None => Entry::new(title, text),
+        let entry = |((title, text), (cell, field)): ((_, String), (&Cell, &FieldDefinition))| {
+            let detail = match (&*field.name, cell.value()) {
+                ("stages" | "last_boot", Some(stages)) => timeline::detail(stages, session.times()),
+                ("hardware" | "hardware_changes", Some(parts)) => Detail::from(parts),
+                _ => Detail::from(text),
             };
+            Entry::new(title, detail)
+        };
         titles.zip(cells).zip(row.iter().zip(&table.fields)).map(entry).collect()
     });
     if !table.data.is_empty() {
