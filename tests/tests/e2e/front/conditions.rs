@@ -171,7 +171,9 @@ fn the_master_decides_where_both_came_in_time() {
             ["success", "error"].contains(&status.as_str()).then_some(status)
         })
     });
-    assert_eq!(ends, ["success", "error"]);
-    let why = front.cluster.job(jobs[1], "opresult")["opresult"].to_string();
+    // Either may get the lock first.
+    let failed = ends.iter().position(|end| end == "error").unwrap();
+    assert_eq!(ends[1 - failed], "success");
+    let why = front.cluster.job(jobs[failed], "opresult")["opresult"].to_string();
     assert!(why.contains("was changed since you looked at it"), "{why}");
 }
