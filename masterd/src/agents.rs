@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jobs::majority::Majority;
-use model::enrol::{EnrolSecret, Fingerprint, MachineToken};
+use model::enrol::{EnrolSecret, Fingerprint};
 use model::node::{Node, NodeRole};
+use model::power_cycle::MachineToken;
 use model::{JobId, NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{Version, WasNode};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use model::Exception;
-use model::enrol::MachineToken;
 use model::image::{BootTarget, Image, ImageFiles, Parameter};
 use model::machine::Machine;
 use model::node::{Node, NodeRole};
 use model::power_cycle::ExpectedRamdisk;
+use model::power_cycle::MachineToken;
 use model::rack::{
     BootChoice, DocumentVersion, LEASE_SECONDS, RackAgent, RackDocument, RackMachine,
 };

@@ -152,11 +152,11 @@ codes! {
     MachineOverdue "machine-overdue"
         "A machine is longer in its state than it may be",
     HardwareChanged "hardware-changed"
-        "The hardware of a machine is not what it was",
+        "An inspection found other hardware than the one before",
     MachineSilent "machine-silent"
         "A machine in service gives no sign of life any more",
     WrongPasswords "wrong-passwords"
-        "Somebody guesses passwords or tokens at the front door"
+        "Somebody guesses passwords or tokens at the front door",
     NotAccepted "not-accepted"
         "Two nodes do not accept each other, because of a certificate or a list of callers",
     OtherCluster "other-cluster"

@@ -8,10 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::secret::Secret;
 
-mod base32;
-mod machine;
-
-pub use machine::{MachineToken, Unusable};
+pub(crate) mod base32;
 
 /// Bytes of a SHA-256 digest.
 const FINGERPRINT_BYTES: usize = 32;

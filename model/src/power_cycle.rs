@@ -1,16 +1,18 @@
 //! Core: the time since a machine's power was switched last. What a machine says belongs to one of these:
 //! words from an earlier one say nothing about what runs on it now.
 
+mod machine_token;
+
 use std::net::IpAddr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::enrol::{MachineToken, Unusable};
 use crate::job_id::JobId;
 use crate::secret::Secret;
 use crate::serial::Serial;
 use crate::time::Timestamp;
 use crate::vault::Sealed;
+pub use machine_token::{MachineToken, Unusable};
 
 /// The document `power-cycles/SERIAL`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

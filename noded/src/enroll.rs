@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use model::enrol::{MachineToken, Token, TokenError};
+use model::enrol::{Token, TokenError};
 use model::layout::{DAEMON_GROUP, Layout, MASTER_USER};
 use model::power_cycle::ENROLMENT_SECONDS;
+use model::power_cycle::MachineToken;
 use model::{NodeName, Secret, Timestamp};
 use rpc::calls::{Membership, WasNode};
 use rpc::enrol::{Desk, EnrolmentEnd};

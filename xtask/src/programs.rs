@@ -40,7 +40,7 @@ impl OwnDisk {
     /// # Errors
     /// The example does not build.
     pub fn of(flush: Duration) -> Result<Self, BuildError> {
-        let name = example("stdx", "own_disk")?;
+        let name = example("stdx", "own_disk", &[])?;
         Ok(Self { library: name.with_file_name("libown_disk.so"), flush })
     }
 }
@@ -76,13 +76,14 @@ pub fn client_program() -> Result<PathBuf, BuildError> {
     Ok(BUILT.get_or_init(|| target_dir().join("release/xtask")).clone())
 }
 
-/// Builds an example of a package for measuring, and gives its path.
+/// Builds an example of a package for measuring, with these features of it, and gives its path.
 ///
 /// # Errors
 /// It does not build.
-pub fn example(package: &str, name: &str) -> Result<PathBuf, BuildError> {
+pub fn example(package: &str, name: &str, features: &[&str]) -> Result<PathBuf, BuildError> {
     let mut command = cargo();
     command.args(["build", "--release", "--package", package, "--example", name]);
+    command.args(features.iter().flat_map(|feature| ["--features", feature]));
     finish(&mut command)?;
     Ok(target_dir().join("release/examples").join(name))
 }

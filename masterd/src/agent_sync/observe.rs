@@ -186,7 +186,8 @@ impl<'a> Fold<'a> {
         };
         let mut timeline = self.timeline(serial);
         let known = timeline.now.last();
-        let is_known = known.is_some_and(|seen| system(seen) && *stage == seen.stage);
+        let is_known = *stage == BootStage::System
+            && (known.is_some_and(system) || earlier.iter().any(system));
         let every = every.or_else(|| {
             // The first sign of a boot: whether others follow is not known of what boots now.
             let begins = *stage == BootStage::System && !is_known;

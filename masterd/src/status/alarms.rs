@@ -116,6 +116,8 @@ kinds! {
     HardwareChanged Warning,
     /// A machine in service gives no sign of life any more, or many of an agent.
     MachineSilent Warning,
+    /// Somebody guesses passwords.
+    WrongPasswords Warning,
     /// No new jobs are taken.
     Drained Warning,
     /// The watcher does nothing.
@@ -413,6 +415,7 @@ fn of_watcher(raised: &Alarm) -> Found {
         Subject::FailedMachine(_) => Kind::MachineFailed,
         Subject::Hardware(_) => Kind::HardwareChanged,
         Subject::SilentMachine(_) | Subject::SilentMachines(_) => Kind::MachineSilent,
+        Subject::Guesses => Kind::WrongPasswords,
     };
     let Alarm { what, since, text, todo } = raised;
     alarm(kind, what.to_string(), Some(*since), text, todo)

@@ -4,7 +4,7 @@
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /// `bytes` as text; the last character is filled with zero bits.
-pub(super) fn encode(bytes: &[u8]) -> String {
+pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(5) * 8);
     let mut window = 0_u16;
     let mut bits = 0;
@@ -24,7 +24,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
 
 /// The `length` bytes that `text` stands for; dashes and blanks are passed over, the letters that
 /// look like digits are read as those.
-pub(super) fn decode(text: &str, length: usize) -> Option<Vec<u8>> {
+pub(crate) fn decode(text: &str, length: usize) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length);
     let mut window = 0_u16;
     let mut bits = 0;

@@ -9,7 +9,8 @@ use rustls::pki_types::ServerName;
 use subtle::ConstantTimeEq as _;
 
 use model::NodeName;
-use model::enrol::{EnrolSecret, Fingerprint, MachineToken};
+use model::enrol::{EnrolSecret, Fingerprint};
+use model::power_cycle::MachineToken;
 use stdx::Tasks;
 
 use super::proof;

@@ -6,7 +6,8 @@
 
 use aws_lc_rs::hmac::{self, HMAC_SHA256, Key};
 use model::Secret;
-use model::enrol::{EnrolSecret, Fingerprint, MachineToken, SECRET_BYTES};
+use model::enrol::{EnrolSecret, Fingerprint, SECRET_BYTES};
+use model::power_cycle::MachineToken;
 
 /// The secret that the master sends to the machine that serves this certificate.
 pub(super) fn of_master(token: &MachineToken, served: Fingerprint) -> EnrolSecret {

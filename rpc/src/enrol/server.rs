@@ -9,8 +9,9 @@ use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use model::enrol::{EnrolSecret, Fingerprint, MachineToken};
+use model::enrol::{EnrolSecret, Fingerprint};
 use model::layout::Layout;
+use model::power_cycle::MachineToken;
 use model::{NodeName, Timestamp};
 use stdx::daemon::chain;
 

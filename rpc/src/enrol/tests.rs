@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use model::enrol::MachineToken;
 use model::layout::Layout;
+use model::power_cycle::MachineToken;
 use model::power_cycle::RamdiskToken;
 use stdx::Tasks;
 

@@ -1,16 +1,13 @@
 //! The life of ten thousand machines: what their ramdisks and systems ask of one agent, and a thousand
 //! deployments by simulated controllers.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{self, BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use bmc::simulated::{Hook, PASSWORD, Simulated, USER};
-use model::bmc::PowerState;
 use serde_json::json;
-use tokio::runtime::Runtime;
 
 use super::cluster::{Cluster, ClusterError, pause};
 use super::front::wrk::{self, Found};
@@ -18,7 +15,7 @@ use super::queue::count_as_number;
 use super::register::{MODE, serial};
 use super::report::{Report, Target};
 use super::{BenchError, Setting};
-use crate::needs;
+use crate::{needs, programs};
 
 /// Machines that give signs of life.
 const MACHINES: u32 = 10_000;
@@ -46,6 +43,10 @@ const SOON: Duration = Duration::from_secs(120);
 /// Where the agent serves machines.
 const SERVER: &str = "127.0.0.1:10080";
 const AGENT: &str = "noded";
+/// The login of simulated controllers.
+const USER: &str = "admin";
+const PASSWORD: &str = "calvin";
+const NO_OUTPUT: &str = "the controllers have no output";
 /// Rules with one rack for all machines: an agent serves one.
 const IPAM: &str = r#"{"max-nodes-in-rack": 10500, "node-ipv4-pool": "10.64.0.0/12",
  "node-ipv4-range-size": 14, "node-ipv4-range-mask": 18, "node-ip-per-node": 1,
@@ -190,28 +191,12 @@ impl Scene {
 
     /// Deploys all machines; what the master has in memory after the first of them, and at the end.
     fn deployments(&self, [first, all]: [u32; 2], report: &mut Report) -> Result<(), BenchError> {
-        let runtime = Runtime::new().map_err(ClusterError::Pipe)?;
-        let booted = Arc::new(AtomicU32::new(0));
+        let controllers = Controllers::start(all)?;
         let password = self.write("bmc.password", &format!("{PASSWORD}\n"))?;
-        let mut controllers = Vec::new();
-        for number in 0..all {
-            let (serial, booted) = (serial(number), Arc::clone(&booted));
-            let own = serial.clone();
-            let hook: Hook = Arc::new(move |power| {
-                let (serial, booted) = (own.clone(), Arc::clone(&booted));
-                if power == PowerState::On {
-                    std::thread::spawn(move || match boots(&serial) {
-                        Ok(()) => drop(booted.fetch_add(1, Ordering::Relaxed)),
-                        Err(error) => eprintln!("  {serial} does not boot: {error}"),
-                    });
-                }
-            });
-            let started = runtime.block_on(Simulated::start(&serial, false, Some(hook)));
-            let controller = started.map_err(ClusterError::Pipe)?;
-            let url = controller.url.to_string();
+        for (number, url) in (0..).zip(&controllers.urls) {
+            let serial = serial(number);
             let known = ["--user", USER, "--password-file", &password];
-            self.gnt(&[&["machine", "bmc", "set", &serial, "--url", &url][..], &known].concat())?;
-            controllers.push(controller);
+            self.gnt(&[&["machine", "bmc", "set", &serial, "--url", url][..], &known].concat())?;
         }
         self.gnt(&["cluster", "modify", "--max-running-jobs", "100"])?;
         let begun = Instant::now();
@@ -219,7 +204,7 @@ impl Scene {
         let arguments = [&deploy[..], &["--parallel", AT_ONCE, "--yes"]].concat();
         let early = std::thread::scope(|scope| {
             let deploys = scope.spawn(|| self.gnt(&arguments));
-            while booted.load(Ordering::Relaxed) < first && !deploys.is_finished() {
+            while controllers.booted.load(Ordering::Relaxed) < first && !deploys.is_finished() {
                 pause();
             }
             let early = self.memory();
@@ -256,30 +241,39 @@ fn mac(number: u32) -> String {
     format!("52:54:00:{a:02x}:{b:02x}:{c:02x}")
 }
 
-/// What a booting machine does: fetches its script and its kernel, and says that it runs.
-fn boots(serial: &str) -> io::Result<()> {
-    let script = asked("GET", &format!("/api/v1/boot/ipxe/{serial}"))?;
-    let server = format!("http://{SERVER}");
-    let missing = || io::Error::other(format!("its script is {script}"));
-    let mut words = script.split_whitespace();
-    let kernel =
-        words.find_map(|word| word.strip_prefix(&server).filter(|p| p.contains("/kernel/")));
-    let up = words.find_map(|word| word.strip_prefix("gantry.up=")?.strip_prefix(&server));
-    asked("GET", kernel.ok_or_else(missing)?)?;
-    asked("POST", up.ok_or_else(missing)?).map(drop)
+/// Machines whose power their controllers switch, in a process of their own.
+struct Controllers {
+    process: Child,
+    urls: Vec<String>,
+    booted: Arc<AtomicU32>,
 }
 
-/// One request on a connection of its own.
-fn asked(method: &str, path: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect(SERVER)?;
-    stream.set_read_timeout(Some(SOON))?;
-    let rest = format!("Host: {SERVER}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
-    stream.write_all(format!("{method} {path} HTTP/1.1\r\n{rest}").as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let is_well = answer.starts_with("HTTP/1.1 20");
-    let told = || io::Error::other(answer.lines().next().unwrap_or_default().to_owned());
-    if is_well { Ok(answer) } else { Err(told()) }
+impl Controllers {
+    fn start(machines: u32) -> Result<Self, BenchError> {
+        let program = programs::example("bmc", "controllers", &["simulation"])?;
+        let mut command = Command::new(program);
+        command.arg(SERVER).args((0..machines).map(serial));
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut process = spawned.map_err(ClusterError::Pipe)?;
+        let stdout = process.stdout.take().ok_or_else(|| ClusterError::Client(NO_OUTPUT.into()))?;
+        let mut lines = BufReader::new(stdout).lines();
+        let urls: io::Result<Vec<String>> = lines.by_ref().take(machines as usize).collect();
+        let (booted, urls) = (Arc::new(AtomicU32::new(0)), urls.map_err(ClusterError::Pipe)?);
+        let counted = Arc::clone(&booted);
+        std::thread::spawn(move || {
+            for _boot in lines.map_while(Result::ok) {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Ok(Self { process, urls, booted })
+    }
+}
+
+impl Drop for Controllers {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
 }
 
 /// Requests of machines.

@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::enrol::{MachineToken, Unusable};
 use model::error::ErrorCode;
 use model::machine::BootStage;
 use model::node::Node;
 use model::opcode::NodeAdd;
+use model::power_cycle::{MachineToken, Unusable};
 use model::{Code, Exception, NodeName, Serial, Timestamp};
 use rpc::RpcError;
 use rpc::enrol::EnrolError;

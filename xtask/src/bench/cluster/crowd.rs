@@ -31,7 +31,7 @@ impl Nodes {
         let master = self.node(0);
         let name = format!("crowd-{first}");
         let dir = master.stage.root().join(&name);
-        let mut crowd = Command::new(programs::example(CROWD.0, CROWD.1)?);
+        let mut crowd = Command::new(programs::example(CROWD.0, CROWD.1, &[])?);
         crowd.arg("--dir").arg(&dir).args(["--network", &network().to_string()]);
         crowd.args(["--first", &first.to_string(), "--count", &count.to_string()]);
         master.stage.start(&name, crowd)?;

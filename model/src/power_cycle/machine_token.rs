@@ -7,9 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use super::TokenError;
-use super::base32;
-use crate::power_cycle::RamdiskToken;
+use super::RamdiskToken;
+use crate::enrol::{TokenError, base32};
 use crate::secret::Secret;
 
 /// Bytes of the token: as many as the digest has that it is made by.
