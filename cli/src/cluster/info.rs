@@ -1,6 +1,7 @@
 //! `gnt cluster info`, in the form of Ganeti's.
 
 use luxi::method::{QueryClusterInfo, QueryConfigValues};
+use model::cluster::SILENCE_DEADLINE;
 use serde_json::Value;
 
 use crate::details::{self, Detail, Entry};
@@ -198,7 +199,9 @@ impl Info<'_> {
         if self.get("mend_network").as_bool() == Some(true) {
             entries.push(value("networks mended", "mend_network"));
         }
-        entries.push(value("silence deadline", "silence_deadline"));
+        if self.get("silence_deadline") != &Value::from(SILENCE_DEADLINE) {
+            entries.push(value("silence deadline", "silence_deadline"));
+        }
         if !self.get("ramdisk_image").is_null() {
             entries.push(value("ramdisk image", "ramdisk_image"));
         }
