@@ -1,6 +1,6 @@
 //! Core: the stages of a machine's boot with their times, of this boot and of the last one.
 
-use crate::machine::StageSeen;
+use crate::machine::{BootStage, StageSeen};
 
 /// Boots that an agent's event carries. The master keeps two; one more tells where the older one of
 /// these began.
@@ -28,6 +28,12 @@ impl Timeline {
             self.before = ended;
         }
     }
+
+    /// Whether a system that runs tells so once more, which begins no boot.
+    #[must_use]
+    pub fn is_sign(&self, seen: &StageSeen) -> bool {
+        is_sign(&self.now, seen)
+    }
 }
 
 /// What an event carries of the stages that the events before it told: those of the newest boots.
@@ -46,6 +52,13 @@ pub fn carry(stages: impl IntoIterator<Item = StageSeen>) -> Vec<StageSeen> {
 fn is_news(now: &[StageSeen], seen: &StageSeen) -> bool {
     let age = |last: &StageSeen| last.at.micros().saturating_sub(seen.at.micros());
     now.last().is_none_or(|last| !(0..CLOCK_WENT_BACK_US).contains(&age(last)))
+        && !is_sign(now, seen)
+}
+
+/// Whether a system that runs tells so once more.
+fn is_sign(now: &[StageSeen], seen: &StageSeen) -> bool {
+    let is_like = |last: &StageSeen| last.stage == seen.stage && last.cycle == seen.cycle;
+    seen.stage == BootStage::System && now.last().is_some_and(is_like)
 }
 
 /// Gives the boot that ended by it.
@@ -64,7 +77,6 @@ mod tests {
     use BootStage::{Kernel, Lease, Loader, Script, System};
 
     use super::*;
-    use crate::machine::BootStage;
     use crate::time::Timestamp;
 
     fn seen(stage: BootStage, at: i64) -> StageSeen {

@@ -185,19 +185,15 @@ impl<'a> Fold<'a> {
             cycle: *cycle,
         };
         let mut timeline = self.timeline(serial);
-        let known = timeline.now.last();
-        let is_known = *stage == BootStage::System
-            && (known.is_some_and(system) || earlier.iter().any(system));
+        let by_agent = |seen: &StageSeen| StageSeen { agent: agent.clone(), ..seen.clone() };
+        earlier.iter().for_each(|seen| timeline.see(by_agent(seen)));
+        let was_known = timeline.is_sign(&last);
+        timeline.see(by_agent(&last));
         let every = every.or_else(|| {
             // The first sign of a boot: whether others follow is not known of what boots now.
-            let begins = *stage == BootStage::System && !is_known;
+            let begins = *stage == BootStage::System && !was_known;
             self.boot(serial).and_then(|boot| boot.every).filter(|_| !begins)
         });
-        // A second sign is no news of the boot.
-        let last = Some(last).filter(|_| !is_known);
-        for seen in earlier.iter().chain(&last) {
-            timeline.see(StageSeen { agent: agent.clone(), ..seen.clone() });
-        }
         let Timeline { now: stages, before } = timeline;
         let boot = Boot {
             stage: stages.last().map_or(*stage, |seen| seen.stage),

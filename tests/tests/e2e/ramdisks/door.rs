@@ -115,7 +115,10 @@ fn the_front_door_hears_a_ramdisk_whose_token_is_told_once() {
     assert_eq!(beat("guessed", url, "start"), 400);
     assert_eq!(beat(token(&told), url, "start"), 202);
     assert_eq!(beat(token(&told), "https://127.0.0.2:9999", "start"), 400);
-    assert_eq!(door.heard()["agent"]["callback_url"], url);
+    // The file follows the journal.
+    wait_for("the file of it", PATIENCE, || {
+        (door.heard()["agent"]["callback_url"] == url).then_some(())
+    });
     while_a_job_has_the_machine(&door, || {
         assert_eq!(beat(token(&told), url, "end"), 409);
         assert_eq!(beat(token(&told), url, "start"), 202, "it is not forgotten");
