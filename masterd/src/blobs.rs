@@ -15,6 +15,7 @@ use model::node::Node;
 use parking_lot::Mutex;
 use rpc::RpcError;
 use rpc::calls::{BlobAppend, BlobHeld, PIECE_BYTES};
+use tokio::sync::{RwLock, RwLockReadGuard};
 
 use crate::agents::{Agents, Behalf};
 
@@ -61,6 +62,9 @@ pub struct Source {
     blobs: PathBuf,
     /// Blobs of images that are not committed yet, by the number of jobs that need them.
     pinned: Mutex<BTreeMap<Blob, usize>>,
+    /// Shared by those that have agents remove blobs. A job that needs blobs waits for them: an agent
+    /// would else remove what the job has sent, as nothing named it when the removal began.
+    removing: RwLock<()>,
 }
 
 /// Keeps blobs at agents before a committed image names them, until it is dropped.
@@ -81,15 +85,22 @@ impl Drop for Pin {
 
 impl Source {
     pub(crate) fn new(layout: &Layout) -> Self {
-        let pinned = Mutex::default();
-        Self { spool: layout.spool(), blobs: layout.blobs(), pinned }
+        let (spool, blobs) = (layout.spool(), layout.blobs());
+        Self { spool, blobs, pinned: Mutex::default(), removing: RwLock::default() }
     }
 
-    /// Keeps blobs at agents that no image names yet.
-    pub(crate) fn pin(self: &Arc<Self>, blobs: &[Blob]) -> Pin {
+    /// Keeps blobs at agents that no image names yet, once removals that are under way have ended.
+    pub(crate) async fn pin(self: &Arc<Self>, blobs: &[Blob]) -> Pin {
+        let _ended = self.removing.write().await;
         let mut pinned = self.pinned.lock();
         blobs.iter().for_each(|blob| *pinned.entry(*blob).or_default() += 1);
         Pin(Arc::clone(self), blobs.to_vec())
+    }
+
+    /// Has nobody pin further blobs until the guard is dropped: whoever has an agent remove blobs
+    /// holds it from before it reads what is wanted until the agent has answered.
+    pub(crate) async fn removing(&self) -> RwLockReadGuard<'_, ()> {
+        self.removing.read().await
     }
 
     /// The blobs that are kept so.
@@ -217,4 +228,29 @@ async fn read(file: &Arc<File>, offset: u64, size: u64) -> io::Result<Bytes> {
         Ok(Bytes::from(piece))
     });
     reading.await.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_job_that_needs_blobs_waits_for_removals_and_the_next_ones_see_it() {
+        let source = Arc::new(Source::new(&Layout::new(PathBuf::from("/nowhere"))));
+        let blob = Blob { sha256: "aa".repeat(32).parse().unwrap(), size: 1 };
+        let removal = source.removing().await;
+        let blobs = [blob];
+        let mut pinning = pin!(source.pin(&blobs));
+        assert!((&mut pinning).now_or_never().is_none());
+        drop(removal);
+        let pin = pinning.await;
+        let _next = source.removing().await;
+        assert_eq!(source.pinned(), [blob]);
+        drop(pin);
+        assert_eq!(source.pinned(), []);
+    }
 }

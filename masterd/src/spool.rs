@@ -97,8 +97,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn old_uploads_go_and_nothing_else() {
+    #[tokio::test]
+    async fn old_uploads_go_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path().to_owned());
         let spool = layout.spool();
@@ -109,7 +109,7 @@ mod tests {
             stdx::atomic::write(&spool.join(name), b"x", 0o600).unwrap();
         }
         let blob = model::blob::Blob { sha256: wanted.parse().unwrap(), size: 1 };
-        let _pin = source.pin(&[blob]);
+        let _pin = source.pin(&[blob]).await;
         let now = stdx::Clock::system().now_micros();
         let clock = Clock::manual(now);
         let cleaned = Spool::new(spool.clone(), source, clock.clone());

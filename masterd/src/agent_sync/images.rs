@@ -22,9 +22,7 @@ impl Kept for ImageBlobs {
     const WHAT: &'static str = "the files of images and assets";
 
     fn of(snapshot: &Snapshot) -> Self {
-        let Config { images, assets, .. } = &*snapshot.config;
-        let images = images.values().flat_map(|image| image.files.blobs());
-        Self(images.chain(assets.values().map(|asset| asset.blob)).collect())
+        Self(named(&snapshot.config).collect())
     }
 
     fn is_like(&self, other: &Self) -> bool {
@@ -68,8 +66,17 @@ impl Kept for ImageBlobs {
         if let Some(why) = failed {
             return Err(why);
         }
-        let kept = blobs.into_iter().chain(sync.source.pinned());
-        let kept = BlobKeep { blobs: kept.map(|blob| blob.sha256).collect() };
+        let _nobody_pins = sync.source.removing().await;
+        // What is pinned is read first: a job commits before it lets go.
+        let mut kept: BTreeSet<Blob> = sync.source.pinned().into_iter().collect();
+        kept.extend(named(&sync.published.snapshot().config));
+        let kept = BlobKeep { blobs: kept.into_iter().map(|blob| blob.sha256).collect() };
         sync.agents.call(node, kept, None).await.map_err(|error| chain(&error))
     }
+}
+
+/// The files that images and assets name.
+fn named(config: &Config) -> impl Iterator<Item = Blob> {
+    let images = config.images.values().flat_map(|image| image.files.blobs());
+    images.chain(config.assets.values().map(|asset| asset.blob))
 }

@@ -73,7 +73,7 @@ impl LogicalUnit for AssetSet {
         // Agents serve what it replaces until they have their new document.
         let replaced = config.assets.get(&self.name).map(|asset| asset.blob);
         let pinned: Vec<Blob> = replaced.into_iter().chain([self.blob]).collect();
-        let _pin = context.source().pin(&pinned);
+        let _pin = context.source().pin(&pinned).await;
         let nodes = keepers(&config);
         distribute(context, &nodes, &[self.blob], Some(&config.role.master)).await?;
         let (now, blob) = (context.now(), self.blob);

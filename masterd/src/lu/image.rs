@@ -56,7 +56,7 @@ impl LogicalUnit for ImageAdd {
         // This machine's own agent first: the master reads the files of others from it.
         nodes.sort_by_key(|node| (node.name != config.role.master, node.name.clone()));
         nodes.dedup_by(|a, b| a.name == b.name);
-        let _pin = context.source().pin(&blobs);
+        let _pin = context.source().pin(&blobs).await;
         distribute(context, &nodes, &blobs, Some(&config.role.master)).await?;
         let now = context.now();
         let image = Image { id, files, parameters, ctime: now };
