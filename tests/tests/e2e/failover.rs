@@ -37,7 +37,7 @@ use tests::inspect::documents;
 use tests::run::wait_for;
 
 /// A cluster of three whose nodes all vote.
-fn three() -> (Cluster, Host, Host) {
+pub(crate) fn three() -> (Cluster, Host, Host) {
     let (cluster, hosts) = Cluster::begin_with_candidates(3);
     let mut hosts = hosts.into_iter();
     (cluster, hosts.next().unwrap(), hosts.next().unwrap())
