@@ -262,10 +262,10 @@ async fn next_cycle(
     let sealed = new_token(&config, &machine.serial)?;
     let (serial, rack) = (machine.serial.clone(), machine.rack);
     let next = move |config: &Config| {
-        // A machine that was to become a node still is.
-        let expected = config.machine(serial.as_str())?.life.state.expects_ramdisk();
-        let before = config.power_cycles.get(&serial).filter(|_| expected);
-        let enrolment = before.and_then(|cycle| cycle.enrolment).filter(|e| e.used.is_none());
+        // A machine that another job did not come to switch on boots what that prepared.
+        let before = config.power_cycles.get(&serial);
+        let left = before.filter(|cycle| cycle.switches_on.is_some_and(|by| Some(by) != job));
+        let enrolment = left.and_then(|cycle| cycle.enrolment);
         let mut cycle = power_cycle::next(config, &serial, sealed, (enrolment, now))?;
         cycle.switches_on = job;
         Ok((vec![ConfigChange::PowerCycle(cycle)], ()))
