@@ -1,12 +1,13 @@
 //! What every request goes through: who asks and whether it may, the body within its limits, and the answer
 //! in the form of the interface that was asked.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -21,6 +22,7 @@ use model::vault::SECRET_BYTES_MAX;
 use serde_json::Value;
 
 use crate::access_log::Line;
+use crate::asked::authority;
 use crate::attempt::Attempt;
 use crate::authenticate::{Shown, unauthorized};
 use crate::clients::ClientCertificate;
@@ -32,7 +34,7 @@ use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
 use crate::sabakan::{self, crypts, graphql};
 use crate::server::Running;
-use crate::state::{Asker, Form, Front, Peer};
+use crate::state::{Asker, Form, Front, Peer, PlainHttp};
 use crate::upload::{PASSED_OVER_MAX, Shared, is_upload};
 use crate::users::password::REALM;
 
@@ -184,6 +186,13 @@ async fn serve(
         let text = format!("the target has more than {TARGET_BYTES_MAX} bytes");
         return Err(Refusal::new(StatusCode::URI_TOO_LONG, text));
     }
+    if parts.extensions.get::<PlainHttp>().is_some()
+        && !authority(&parts.headers, &parts.uri).is_some_and(is_of_loopback)
+    {
+        let text =
+            "ask here for localhost or 127.0.0.1: what another name leads to is another site's";
+        return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, text));
+    }
     let header = parts.headers.get(header::AUTHORIZATION);
     // A client shows its certificate on every connection, also where none is needed.
     let is_ramdisk = is_of_ramdisk(parts.uri.path());
@@ -247,6 +256,15 @@ fn admit(principal: &Principal, verb: Verb<'_>, path: &str) -> Result<(), Refusa
         | Principal::Machine(_)
         | Principal::Cluster => denied.into(),
     })
+}
+
+/// Whether a host, with its port, is this machine's loopback by its name. Another site can have its own name
+/// lead here, and a browser would then take our answers for that site's.
+fn is_of_loopback(authority: &str) -> bool {
+    let Ok(authority) = authority.parse::<Authority>() else { return false };
+    let host = authority.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// A browser sends what it remembers of names and passwords whoever made it send the request.
@@ -368,6 +386,23 @@ mod tests {
     async fn a_body_that_does_not_come_is_not_waited_for() {
         let told = whole(Body::new(Silent), 4_096).await.unwrap_err();
         assert_eq!(told.code, 408);
+    }
+
+    #[test]
+    fn without_tls_only_names_of_loopback_are_answered() {
+        for ours in ["localhost", "LOCALHOST:5081", "127.0.0.1:5081", "127.9.9.9", "[::1]:5081"] {
+            assert!(is_of_loopback(ours), "{ours}");
+        }
+        for other in [
+            "",
+            "example.com:5081",
+            "localhost.example.com",
+            "192.0.2.1",
+            "127.0.0.1.example.com",
+            "[::2]",
+        ] {
+            assert!(!is_of_loopback(other), "{other}");
+        }
     }
 
     #[test]
