@@ -1,5 +1,5 @@
 //! Core: what clients of sabakan send, in our forms. Go writes every field of an object, also one without a
-//! value: as null, as empty text, or as the moment [`NEVER`].
+//! value: as null, as empty text, or as the first moment of its calendar.
 
 use serde_json::{Map, Value, json};
 

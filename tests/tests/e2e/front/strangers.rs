@@ -115,6 +115,7 @@ fn without_tls_loopback_is_answered_and_no_other_name() {
     };
     assert_eq!(status("localhost:5081", &["-X", "PUT"]), "200");
     assert_eq!(status("example.com:5081", &[]), "421");
+    assert_eq!(status("localhost:5081", &["-H", "Origin: https://example.com"]), "403");
     assert_eq!(status("localhost:5081", &["--user", "alice:wrong"]), "401");
     assert_eq!(status("localhost:5081", &["--user", "bob:hunter2", "-X", "PUT"]), "403");
     assert_eq!(front.answer("bob", &["/2/tags"]).1, r#"["x"]"#, "TLS is served as ever");
