@@ -190,14 +190,14 @@ mod tests {
         let ledger = Ledger::new(&Layout::new(dir.path()), Clock::manual(0));
         ledger.changed(entry(1, "drained", Outcome::Success)).await;
         let flood = (0..100).map(|_| entry(2, "drained", Outcome::Refused)).collect();
-        assert_eq!(ledger.refused(flood).await.len(), 3);
+        assert_eq!(ledger.refused(flood).await.len(), 5);
         let all = ledger.entries(&AuditFilter::default());
-        assert_eq!(all.len(), 5);
+        assert_eq!(all.len(), 7);
         assert_eq!(all.iter().map(|entry| entry.times).sum::<u64>(), 101);
         let refused = AuditFilter { refused: true, ..AuditFilter::default() };
-        assert_eq!(ledger.entries(&refused).len(), 4);
+        assert_eq!(ledger.entries(&refused).len(), 6);
         let again = Ledger::new(&Layout::new(dir.path()), Clock::manual(0));
-        assert_eq!(again.entries(&refused).len(), 3, "after a restart");
+        assert_eq!(again.entries(&refused).len(), 5, "after a restart");
     }
 
     #[tokio::test]

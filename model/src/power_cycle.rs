@@ -30,7 +30,7 @@ pub struct PowerCycle {
     /// The ramdisk that looked itself up since then.
     #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
     pub ramdisk: Ramdisk,
-    /// The job that switched the machine off and has not switched it on again as it should.
+    /// The job that is to switch the machine on and has not done so yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches_on: Option<JobId>,
     /// How its system becomes a node, where that is meant.

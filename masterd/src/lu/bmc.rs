@@ -226,7 +226,7 @@ impl LogicalUnit for MachinePower {
 }
 
 /// Notes that a job is to switch a machine on, or is done with that.
-async fn switches_on(
+pub(in crate::lu) async fn switches_on(
     serial: &str,
     job: Option<JobId>,
     context: &mut Context,
@@ -262,7 +262,11 @@ async fn next_cycle(
     let sealed = new_token(&config, &machine.serial)?;
     let (serial, rack) = (machine.serial.clone(), machine.rack);
     let next = move |config: &Config| {
-        let mut cycle = power_cycle::next(config, &serial, sealed, (None, now))?;
+        // A machine that was to become a node still is.
+        let expected = config.machine(serial.as_str())?.life.state.expects_ramdisk();
+        let before = config.power_cycles.get(&serial).filter(|_| expected);
+        let enrolment = before.and_then(|cycle| cycle.enrolment).filter(|e| e.used.is_none());
+        let mut cycle = power_cycle::next(config, &serial, sealed, (enrolment, now))?;
         cycle.switches_on = job;
         Ok((vec![ConfigChange::PowerCycle(cycle)], ()))
     };

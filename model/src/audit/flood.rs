@@ -11,6 +11,10 @@ use crate::time::Timestamp;
 pub const WINDOW_SECONDS: i64 = 600;
 /// Entries that are alike and that are told of at once; later ones of the same window are counted.
 const ALIKE_MAX: u32 = 3;
+/// Counted entries that are told of before the window is over: with those before, as many as are an alarm.
+/// After that it takes four times as many each time.
+const COUNTED_FIRST: u64 = 17;
+const COUNTED_MORE: u64 = 4;
 /// Entries of one window that are told of at once: some 40 KiB.
 const AT_ONCE_MAX: u32 = 100;
 /// Kinds of entries that are told apart. Whoever invents names fills them; the others are counted together.
@@ -31,6 +35,8 @@ struct Kind {
 #[derive(Debug, Clone)]
 struct Row {
     told: u32,
+    /// So many that are counted are told of.
+    next: u64,
     withheld: Option<AuditEntry>,
 }
 
@@ -61,13 +67,20 @@ impl Flood {
             count(&mut self.others, entry);
             return tell;
         }
-        let row = self.rows.entry(kind).or_insert(Row { told: 0, withheld: None });
-        if row.told < ALIKE_MAX && self.told < AT_ONCE_MAX {
+        let row =
+            self.rows.entry(kind).or_insert(Row { told: 0, next: COUNTED_FIRST, withheld: None });
+        let has_room = self.told < AT_ONCE_MAX;
+        if row.told < ALIKE_MAX && has_room {
             row.told += 1;
             self.told += 1;
             tell.push(entry);
-        } else {
-            count(&mut row.withheld, entry);
+            return tell;
+        }
+        count(&mut row.withheld, entry);
+        if has_room && row.withheld.as_ref().is_some_and(|counted| counted.times >= row.next) {
+            row.next = row.next.saturating_mul(COUNTED_MORE);
+            self.told += 1;
+            tell.extend(row.withheld.take());
         }
         tell
     }
@@ -114,14 +127,15 @@ mod tests {
     #[test]
     fn what_is_alike_is_told_a_few_times_and_counted() {
         let mut flood = Flood::default();
-        let told: usize = (0..1_000).map(|_| flood.note(entry("eve", 1)).len()).sum();
-        assert_eq!(told, 3);
+        let told: Vec<u64> =
+            (0..1_000).flat_map(|_| flood.note(entry("eve", 1))).map(|e| e.times).collect();
+        assert_eq!(told, [1, 1, 1, 17, 68, 272]);
         assert_eq!(flood.note(entry("bob", 2)).len(), 1, "another one is not hidden");
-        assert_eq!(flood.withheld().iter().map(|entry| entry.times).collect::<Vec<_>>(), [997]);
+        assert_eq!(flood.withheld().iter().map(|entry| entry.times).collect::<Vec<_>>(), [640]);
         assert!(flood.ended(entry("", 500).time).is_empty());
         let told = flood.note(entry("bob", 700));
         let told: Vec<_> = told.iter().map(|e| (e.asker.user.as_ref(), e.times)).collect();
-        assert_eq!(told, [("eve", 997), ("bob", 1)]);
+        assert_eq!(told, [("eve", 640), ("bob", 1)]);
         assert!(flood.withheld().is_empty());
     }
 

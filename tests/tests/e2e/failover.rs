@@ -37,7 +37,7 @@ use tests::inspect::documents;
 use tests::run::wait_for;
 
 /// A cluster of three whose nodes all vote.
-fn three() -> (Cluster, Host, Host) {
+pub(crate) fn three() -> (Cluster, Host, Host) {
     let (cluster, hosts) = Cluster::begin_with_candidates(3);
     let mut hosts = hosts.into_iter();
     (cluster, hosts.next().unwrap(), hosts.next().unwrap())
@@ -51,7 +51,7 @@ fn member(cluster: &Cluster, node: &str) -> Option<u64> {
 }
 
 /// The alarm of a kind, as a machine's status has it: what is wrong, and what to do.
-fn alarm(host: &Host, kind: &str) -> Option<String> {
+pub(crate) fn alarm(host: &Host, kind: &str) -> Option<String> {
     let alarms = status(host)?.alarms;
     let found = alarms.into_iter().find(|alarm| alarm.kind == kind)?;
     Some(format!("{}; {}", found.text, found.todo))

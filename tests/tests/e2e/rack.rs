@@ -9,10 +9,15 @@ use crate::restart::{copy_store, restore};
 /// A cluster whose first agent serves rack 0.
 pub(crate) fn rack() -> Cluster {
     let cluster = Cluster::begin_with_agent();
+    serves(&cluster, MASTER);
+    cluster
+}
+
+/// Has a node's agent serve rack 0.
+pub(crate) fn serves(cluster: &Cluster, node: &str) {
     let ipam = cluster.write("ipam.json", IPAM);
     let _set = cluster.gnt(&format!("ipam set -f {}", ipam.display())).ok();
-    let _given = cluster.gnt(&format!("node modify --rack 0 {MASTER}")).ok();
-    cluster
+    let _given = cluster.gnt(&format!("node modify --rack 0 {node}")).ok();
 }
 
 /// The status of the agent's answer to a request for a machine's script.

@@ -11,7 +11,7 @@ use model::machine::Machine;
 use model::machine::life::{Event, Intent, Observed};
 use model::node::NodeRole;
 use model::opcode::{MachineProvision, MachineReapply, MachineSetParams};
-use model::power_cycle::CycleEnrolment;
+use model::power_cycle::{CycleEnrolment, PowerCycle};
 use model::vault::Sealed;
 use model::{Code, Exception, JobId, Serial, Timestamp, Uuid};
 
@@ -19,7 +19,7 @@ use super::state::{begun, moved};
 use super::{lock_of, set};
 use crate::boot_template::enrols;
 use crate::config::{Config, ConfigChange};
-use crate::lu::bmc::{Bmc, asked, known, new_token};
+use crate::lu::bmc::{Bmc, asked, known, new_token, switches_on};
 use crate::lu::image::distribute;
 use crate::lu::network::template::reapply;
 use crate::lu::rack::push_until_held;
@@ -277,16 +277,13 @@ async fn restarted(
         asked(context, || bmc.boot_once(BootOnce::Network)).await?;
     }
     may_go_on(context)?;
-    let machine = context
-        .transact(move |config| {
-            still_carried(config, &name, job)?;
-            let awaited = Event::Observed(Observed::Awaited);
-            moved(config, name.as_str(), awaited, None, now)
-        })
-        .await?;
+    let by_job = bmc.as_ref().map(|_| job);
+    let machine =
+        context.transact(move |config| awaited(config, &name, (job, by_job, now))).await?;
     match bmc {
         Some(bmc) => {
             asked(context, || bmc.power(PowerAction::On)).await?;
+            switches_on(serial.as_str(), None, context).await?;
             context.say(format!("{serial} starts, and boots {target} from the network")).await;
         }
         None => {
@@ -319,6 +316,23 @@ fn prepared(
     let cycle = power_cycle::next(config, &serial, sealed, (enrolment, now))?;
     changes.push(ConfigChange::PowerCycle(cycle));
     Ok((changes, ()))
+}
+
+/// All is ready: from now on the machine's words count. If the master dies before the machine is on, the next
+/// one switches it on.
+fn awaited(
+    config: &Config,
+    serial: &Serial,
+    (job, switches_on, now): (JobId, Option<JobId>, Timestamp),
+) -> Decision<Machine> {
+    still_carried(config, serial, job)?;
+    let awaited = Event::Observed(Observed::Awaited);
+    let (mut changes, machine) = moved(config, serial.as_str(), awaited, None, now)?;
+    if let (Some(_), Some(cycle)) = (switches_on, config.power_cycles.get(serial)) {
+        changes
+            .push(ConfigChange::PowerCycle(PowerCycle { switches_on, ..cycle.as_ref().clone() }));
+    }
+    Ok((changes, machine))
 }
 
 fn still_carried(config: &Config, serial: &Serial, job: JobId) -> Result<(), Exception> {

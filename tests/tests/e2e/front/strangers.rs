@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Front;
+use crate::failover::alarm;
 
 #[test]
 fn each_bad_request_gets_its_code_and_a_reason() {
@@ -157,4 +158,15 @@ fn what_is_refused_is_in_the_audit_log() {
     of("unknown", "refused");
     let told = front.cluster.gnt("log --user alice");
     assert!(told.ok().contains("OP_TAGS_SET"), "{told:?}");
+
+    // Who goes on guessing is an alarm.
+    let door = &front.cluster.master;
+    assert_eq!(alarm(door, "wrong-passwords"), None);
+    for _ in 0..20 {
+        assert_eq!(front.answer("", &["--user", "alice:guessed", "/2/nodes"]).0, 401);
+    }
+    let told = tests::run::wait_for("the alarm", tests::cluster::PATIENCE, || {
+        alarm(door, "wrong-passwords")
+    });
+    assert!(told.contains("`alice` from 127."), "{told}");
 }

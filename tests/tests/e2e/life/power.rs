@@ -6,17 +6,18 @@ use tests::cluster::PATIENCE;
 use tests::run::wait_for;
 
 use super::{Plays, Scene, curl};
+use crate::failover::alarm;
 
 /// The card that SN1 boots by.
 const MAC: &str = "52:54:00:00:00:01";
 
 impl Scene {
     /// What a ramdisk tells before it looks itself up.
-    fn is_inspected(&self) {
+    fn is_inspected(&self, memory_mib: u32) {
         let agent = self.url.split("/api/").next().unwrap().to_owned();
         let inventory = json!({"inventory": {
             "cpu": {"count": 2, "architecture": "x86_64"},
-            "memory": {"physical_mb": 2048},
+            "memory": {"physical_mb": memory_mib},
             "interfaces": [{"name": "eth0", "mac_address": MAC, "has_carrier": true}],
             "disks": [], "boot": {"pxe_interface": MAC, "current_boot_mode": "uefi"},
         }});
@@ -58,20 +59,28 @@ fn a_machine_whose_job_lost_its_master_behind_the_switch_is_switched_on_again() 
 }
 
 #[test]
-fn a_machine_is_off_behind_its_inspection_by_a_ramdisk() {
+fn a_machine_is_off_behind_its_inspection_by_a_ramdisk_and_another_one_is_compared() {
     let scene = Scene::begin();
     scene.plays(Plays::Silent);
     let _known = scene.gnt(&format!("machine modify SN1 --mac {MAC}")).ok();
-    for (options, power) in [("", PowerState::Off), ("--leave-on", PowerState::On)] {
+    let changed = || alarm(&scene.cluster.master, "hardware-changed");
+    for (options, power, memory_mib) in
+        [("", PowerState::Off, 4096), ("--leave-on", PowerState::On, 2048)]
+    {
+        assert_eq!(changed(), None);
         let job = scene.submitted(&format!(
             "machine inspect SN1 --ramdisk --image ramdisk --yes --submit {options}"
         ));
         scene.wait_for("inspect-wait");
         wait_for("power", PATIENCE, || (scene.bmc.seen().power == PowerState::On).then_some(()));
-        scene.is_inspected();
+        scene.is_inspected(memory_mib);
         scene.cluster.wait_for_status(job, "success");
         assert_eq!((scene.state().as_str(), scene.bmc.seen().power), ("manageable", power));
     }
+    let told = wait_for("the alarm", PATIENCE, changed);
+    assert!(told.contains("memory") && told.contains("--clear hardware-changes"), "{told}");
+    let _accepted = scene.gnt("machine modify SN1 --clear hardware-changes").ok();
+    wait_for("its end", PATIENCE, || changed().is_none().then_some(()));
 }
 
 #[test]
