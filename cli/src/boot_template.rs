@@ -34,7 +34,7 @@ pub(crate) enum BootTemplate {
     Upload {
         /// The role of the machines that use it.
         role: Word,
-        /// Its version, such as 1.2.3; ten are kept, the newest by semver.org.
+        /// Its version, such as 1.2.3; ten are kept, the newest by their numbers.
         version: TemplateId,
         /// The text, in the syntax of Go's templates; `-` reads standard input.
         file: PathBuf,

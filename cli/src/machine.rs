@@ -399,6 +399,7 @@ fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
             },
             labels: arguments.labels.into_iter().collect(),
             interfaces: std::collections::BTreeMap::new(),
+            retire_date: None,
         }],
         (None, ..) => {
             return Err(CliError::Usage("give --file, or --serial and --rack".to_owned()));

@@ -8,24 +8,26 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use luxi::Method;
-use luxi::method::{Fields, GantryLog, Query, QueryClusterInfo, What};
+use luxi::method::{Fields, GantryDhcp, GantryLog, Query, QueryClusterInfo, What};
 use luxi::query::{Cell, Filter};
 use model::audit::{AuditFilter, ENTRIES_MAX};
 use model::boot_template::{TemplateId, TemplateKind};
 use model::error::ErrorCode;
 use model::image::Parameter;
-use model::opcode::{BootTemplateAdd, BootTemplateRemove, KernelSet, MachineDiskKeysRemove};
-use model::sabakan::{log, time};
+use model::opcode::{
+    BootTemplateAdd, BootTemplateRemove, DhcpSet, KernelSet, MachineDiskKeysRemove,
+};
+use model::sabakan::{given, log, time};
 use model::{Exception, OpCode, Word};
 use serde_json::Value;
 
 use crate::error::{CliError, Exit};
 use crate::explain::explain;
 use crate::follow::wait;
+use crate::ipam;
 use crate::output::{print, say, say_json, warn_lines};
 use crate::session::{Session, read_input};
 use crate::submit::JobArguments;
-use crate::{dhcp, ipam};
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;
@@ -38,6 +40,12 @@ pub(crate) struct Sabactl {
     /// Taken where it names this machine, and of no use: the master is asked by the socket here.
     #[arg(long, global = true, value_name = "URL")]
     server: Option<String>,
+    /// The same.
+    #[arg(long, global = true, value_name = "URL")]
+    tls_server: Option<String>,
+    /// Taken, and of no use either.
+    #[arg(long, global = true)]
+    insecure: bool,
     #[command(subcommand)]
     noun: Noun,
 }
@@ -156,8 +164,8 @@ enum Crypts {
 
 /// Carries out one verb; the exit status is sabactl's.
 pub(crate) fn run(arguments: Sabactl, session: &Session) -> Result<(), CliError> {
-    let Sabactl { server, noun } = arguments;
-    if let Some(server) = server.filter(|server| !is_here(server)) {
+    let Sabactl { server, tls_server, insecure: _, noun } = arguments;
+    if let Some(server) = server.into_iter().chain(tls_server).find(|server| !is_here(server)) {
         let text = format!(
             "--server {server} is another machine: run this on a candidate of that cluster, or use \
              the REST API there"
@@ -177,8 +185,15 @@ fn carry_out(noun: Noun, session: &Session) -> Result<(), CliError> {
     match noun {
         Noun::Ipam(Settings::Get) => ipam::run(ipam::Ipam::Get, session),
         Noun::Ipam(Settings::Set { file }) => quietly(ipam::set(&file)?, session).map(drop),
-        Noun::Dhcp(Settings::Get) => dhcp::run(dhcp::Dhcp::Get, session),
-        Noun::Dhcp(Settings::Set { file }) => quietly(dhcp::set(&file)?, session).map(drop),
+        Noun::Dhcp(Settings::Get) => say_json(&given::shown_dhcp(&session.ask(&GantryDhcp {})?)),
+        Noun::Dhcp(Settings::Set { file }) => {
+            let current = session.ask(&GantryDhcp {})?;
+            let config = read(&file, "object with settings of DHCP", |given| match given {
+                Value::Object(given) => given::dhcp(given, &current).map(Value::from),
+                other => Ok(other),
+            })?;
+            quietly(OpCode::DhcpSet(DhcpSet { config }), session).map(drop)
+        }
         Noun::Machines(verb) => machines::run(verb, session),
         Noun::Images(verb) => files::images(verb, session),
         Noun::Assets(verb) => files::assets(verb, session),
@@ -258,8 +273,7 @@ fn ignitions(verb: Ignitions, session: &Session) -> Result<(), CliError> {
             versions.sort();
             let Some(id) = id else {
                 let ids: Vec<_> = versions.into_iter().map(|(id, _)| id).collect();
-                let none = || missing(format!("role {role} has no template"));
-                return if ids.is_empty() { Err(none()) } else { say_json(&ids) };
+                return say_json(&ids);
             };
             let text = versions.into_iter().find(|(known, _)| *known == id);
             let none = || missing(format!("role {role} has no template {id}"));
@@ -327,12 +341,19 @@ fn exit_of(error: &CliError) -> Option<Exit> {
     })
 }
 
-/// Reads a file as JSON of this kind.
-fn read<T: serde::de::DeserializeOwned>(file: &Path, what: &'static str) -> Result<T, CliError> {
+/// Reads a file in sabakan's form as JSON of this kind; `ours` makes our form of it.
+fn read<T: serde::de::DeserializeOwned>(
+    file: &Path,
+    what: &'static str,
+    ours: impl FnOnce(Value) -> Result<Value, String>,
+) -> Result<T, CliError> {
     let text = read_input(file)?;
-    serde_json::from_str(&text).map_err(|error| {
-        CliError::wrong_input(format!("`{}` is no {what}: {error}", file.display()))
-    })
+    let wrong = |why: &dyn std::fmt::Display| {
+        CliError::wrong_input(format!("`{}` is no {what}: {why}", file.display()))
+    };
+    let given = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    let ours = ours(given).map_err(|why| wrong(&why))?;
+    serde_json::from_value(ours).map_err(|error| wrong(&error))
 }
 
 #[cfg(test)]

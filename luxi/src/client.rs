@@ -1,8 +1,10 @@
-//! The client: blocking, one request at a time, for programs that start, ask and end.
+//! The client: blocking, one request at a time, for programs that start, ask and end. [`AsyncClient`] is for
+//! those that ask for many.
 //!
 //! What to do when a call fails is the caller's to decide: nothing is sent twice by itself, since
 //! a submission without a stamp that is sent twice is two jobs.
 
+mod awaited;
 mod away;
 mod wait;
 
@@ -20,6 +22,7 @@ use crate::limits::{ANSWER_BYTES_MAX, CLIENT_GRACE, CONNECT_TIME, Limits};
 use crate::method::Method;
 use crate::request::{self, Principal};
 use crate::response::{self, Failure};
+pub use awaited::AsyncClient;
 pub use wait::{JobOutcome, Observer};
 
 /// How much is read at once.

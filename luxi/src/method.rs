@@ -35,7 +35,7 @@ use crate::query::{Definitions, Filter, Table};
 pub type Row = Vec<Value>;
 
 /// One method: the arguments (`Self`), the name, the result.
-pub trait Method: Serialize + DeserializeOwned + Send + 'static {
+pub trait Method: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Its name on the wire.
     const NAME: &'static str;
     /// Its arguments, for messages and docs: `[job_id, kill = false]`.

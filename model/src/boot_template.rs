@@ -52,11 +52,17 @@ impl TemplateKind {
     }
 }
 
-/// The version of a template: a version by the rules of semver.org, without build metadata, since two
-/// versions that differ in nothing else have no order.
+/// The version of a template: one by the rules of semver.org, or in the wider form of sabakan, which has one to
+/// three numbers, also with zeros or a `v` before them. Build metadata is in none, since two versions that
+/// differ in nothing else have no order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct TemplateId(semver::Version);
+pub struct TemplateId {
+    /// What it counts as.
+    version: semver::Version,
+    /// As it was given.
+    text: String,
+}
 
 /// Longest version: it is a part of keys and URLs.
 const ID_BYTES_MAX: usize = 63;
@@ -65,11 +71,41 @@ impl FromStr for TemplateId {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let why = "it must be MAJOR.MINOR.PATCH by semver.org, such as 1.2.3 or 1.2.3-rc.1, \
-                   of at most 63 characters and without build metadata";
-        let version = semver::Version::parse(text).ok();
-        let version = version.filter(|v| v.build.is_empty() && text.len() <= ID_BYTES_MAX);
-        version.map(Self).ok_or_else(|| NameError::new(text, "version", why))
+        let why = "it must be a version such as 1.2.3, 1.2.3-rc.1 or 2026.01.31-7, of at most 63 \
+                   characters and without build metadata";
+        let wrong = || NameError::new(text, "version", why);
+        let version = (text.len() <= ID_BYTES_MAX).then(|| counted_as(text)).flatten();
+        let version = version.filter(|version| version.build.is_empty()).ok_or_else(wrong)?;
+        Ok(Self { version, text: text.to_owned() })
+    }
+}
+
+/// The version of semver.org that a text counts as.
+fn counted_as(text: &str) -> Option<semver::Version> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let (numbers, before) = text.split_once('-').map_or((text, None), |(a, b)| (a, Some(b)));
+    let mut numbers: Vec<&str> = numbers.split('.').map(without_zeros).collect();
+    while numbers.len() < 3 {
+        numbers.push("0");
+    }
+    let mut text = numbers.join(".");
+    if let Some(before) = before {
+        let parts: Vec<&str> = before.split('.').map(without_zeros).collect();
+        text = format!("{text}-{}", parts.join("."));
+    }
+    semver::Version::parse(&text).ok()
+}
+
+/// A number without the zeros before it; any other text as it is.
+fn without_zeros(number: &str) -> &str {
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    let short = number.trim_start_matches('0');
+    if !is_number || number.is_empty() {
+        number
+    } else if short.is_empty() {
+        "0"
+    } else {
+        short
     }
 }
 
@@ -83,13 +119,13 @@ impl TryFrom<String> for TemplateId {
 
 impl From<TemplateId> for String {
     fn from(id: TemplateId) -> Self {
-        id.to_string()
+        id.text
     }
 }
 
 impl fmt::Display for TemplateId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0.to_string())
+        f.pad(&self.text)
     }
 }
 
@@ -235,8 +271,28 @@ mod tests {
         ids.sort();
         let told: Vec<String> = ids.iter().map(ToString::to_string).collect();
         assert_eq!(told, ["0.9.12", "1.9.0", "1.10.0-rc.1", "1.10.0"]);
+        let ordered = ["v1", "2018.11.07-1", "2018.11.07-03", "2018.11.7-20", "2018.11.30"];
+        let read = ordered.map(|text| text.parse::<TemplateId>().unwrap());
+        assert!(read.is_sorted(), "{read:?}");
+        assert_eq!(read.map(|id| id.to_string()), ordered);
         let long = format!("1.2.3-{}", "x".repeat(ID_BYTES_MAX));
-        for wrong in ["", "1", "1.2", "v1.2.3", "1.2.3+a", "01.2.3", "1.2.3/4", "1.2.3\n", &long] {
+        for wrong in [
+            "",
+            "v",
+            "vv1",
+            "1.",
+            ".1",
+            "1.2.3.4",
+            "1.2.3+a",
+            "1-",
+            "1.2.3-a..b",
+            "1.2.3/4",
+            "1.2.3\n",
+            "x",
+            "-1",
+            "1.-2",
+            &long,
+        ] {
             assert!(wrong.parse::<TemplateId>().is_err(), "{wrong}");
         }
     }

@@ -56,6 +56,9 @@ pub struct MachineSpec {
     /// Its cards by the names that network templates call them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interfaces: BTreeMap<Word, MacAddress>,
+    /// When it is to be taken out of use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retire_date: Option<Timestamp>,
 }
 
 /// What an operator tells of a management controller.

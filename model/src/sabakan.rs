@@ -7,6 +7,7 @@ use crate::ipam::IpamConfig;
 use crate::machine::Machine;
 use crate::time::Timestamp;
 
+pub mod given;
 pub mod log;
 pub mod time;
 mod today;

@@ -97,14 +97,21 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let clients = clients.map(authority).transpose();
     let tls = Tls::new(certificate, clients.map_err(DaemonError::Clients)?)?;
     let front = Arc::new(front(&options)?);
-    let address = options.listen();
-    let listen = |error| DaemonError::Listen { address, error };
-    let listener = TcpListener::bind(address).await.map_err(listen)?;
-    let bound = listener.local_addr().map_err(listen)?;
+    let (listener, bound) = listen(options.listen()).await?;
+    let plain = match options.plain_http {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
     let (stop, stopped) = watch::channel(false);
     let tasks = Tasks::new();
     let router = router(Arc::clone(&front));
-    tasks.spawn("front door", server::serve(listener, Arc::clone(&tls), router, stopped.clone()));
+    if let Some((listener, bound)) = plain {
+        let serving = server::serve(listener, None, router.clone(), stopped.clone());
+        tasks.spawn("front door of loopback", serving);
+        tracing::info!(address = %bound, "serving HTTP without TLS");
+    }
+    let serving = server::serve(listener, Some(Arc::clone(&tls)), router, stopped.clone());
+    tasks.spawn("front door", serving);
     tasks.spawn("certificate", refresh(tls, stopped.clone()));
     tasks.spawn("refusals", report(Arc::clone(&front), stopped.clone()));
     tasks.spawn("metrics", metrics::run(front, options.metrics(), stopped));
@@ -117,6 +124,14 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     tasks.join().await;
     tracing::info!("ended");
     Ok(())
+}
+
+/// Listens on an address; the port is the one that was taken.
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), DaemonError> {
+    let failed = |error| DaemonError::Listen { address, error };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
 }
 
 fn front(options: &Options) -> Result<Front, DaemonError> {

@@ -1,12 +1,14 @@
 //! What every request goes through: who asks and whether it may, the body within its limits, and the answer
 //! in the form of the interface that was asked.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -21,6 +23,7 @@ use model::vault::SECRET_BYTES_MAX;
 use serde_json::Value;
 
 use crate::access_log::Line;
+use crate::asked::authority;
 use crate::attempt::Attempt;
 use crate::authenticate::{Shown, unauthorized};
 use crate::clients::ClientCertificate;
@@ -32,7 +35,7 @@ use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
 use crate::sabakan::{self, crypts, graphql};
 use crate::server::Running;
-use crate::state::{Asker, Form, Front, Peer};
+use crate::state::{Asker, Form, Front, Peer, PlainHttp};
 use crate::upload::{PASSED_OVER_MAX, Shared, is_upload};
 use crate::users::password::REALM;
 
@@ -57,6 +60,9 @@ const BODIES: [(&str, usize); 8] = [
 const TARGET_BYTES_MAX: usize = 16 << 10;
 /// What everybody may ask for without a name: nothing of the cluster is in it.
 const PUBLIC: [&str; 5] = [page::PATH, "/version", "/health", "/2/features", openapi::PATH];
+
+/// What a browser is told that another site uses.
+const OTHER_SITE: &str = "a browser sends this from another site, which must not act in your name";
 
 /// All routes.
 #[must_use]
@@ -184,6 +190,9 @@ async fn serve(
         let text = format!("the target has more than {TARGET_BYTES_MAX} bytes");
         return Err(Refusal::new(StatusCode::URI_TOO_LONG, text));
     }
+    if parts.extensions.get::<PlainHttp>().is_some() {
+        is_for_loopback(&parts)?;
+    }
     let header = parts.headers.get(header::AUTHORIZATION);
     // A client shows its certificate on every connection, also where none is needed.
     let is_ramdisk = is_of_ramdisk(parts.uri.path());
@@ -207,8 +216,7 @@ async fn serve(
     let reads = reads(&parts.method, path);
     if (!reads || path == graphql::PATH) && is_of_another_site(parts.headers.get("sec-fetch-site"))
     {
-        let text = "a browser sends this from another site, which must not act in your name";
-        return Err(Refusal::new(StatusCode::FORBIDDEN, text));
+        return Err(Refusal::new(StatusCode::FORBIDDEN, OTHER_SITE));
     }
     if !is_public {
         let verb = if reads { Verb::Read } else { Verb::Change };
@@ -247,6 +255,30 @@ fn admit(principal: &Principal, verb: Verb<'_>, path: &str) -> Result<(), Refusa
         | Principal::Machine(_)
         | Principal::Cluster => denied.into(),
     })
+}
+
+/// Refuses what pages of other sites can make a browser of this machine send to loopback without TLS.
+fn is_for_loopback(parts: &Parts) -> Result<(), Refusal> {
+    if !authority(&parts.headers, &parts.uri).is_some_and(is_of_loopback) {
+        let text = "ask for localhost or 127.0.0.1: any other name that leads here is not ours";
+        return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, text));
+    }
+    let origin =
+        parts.headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
+    let is_ours = |origin: &str| origin.strip_prefix("http://").is_some_and(is_of_loopback);
+    if origin.is_none_or(is_ours) {
+        return Ok(());
+    }
+    Err(Refusal::new(StatusCode::FORBIDDEN, OTHER_SITE))
+}
+
+/// Whether a host, with its port, is this machine's loopback by its name. Another site can have its own name
+/// lead here, and a browser would then take our answers for that site's.
+fn is_of_loopback(authority: &str) -> bool {
+    let Ok(authority) = authority.parse::<Authority>() else { return false };
+    let host = authority.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// A browser sends what it remembers of names and passwords whoever made it send the request.
@@ -368,6 +400,36 @@ mod tests {
     async fn a_body_that_does_not_come_is_not_waited_for() {
         let told = whole(Body::new(Silent), 4_096).await.unwrap_err();
         assert_eq!(told.code, 408);
+    }
+
+    #[test]
+    fn without_tls_only_names_of_loopback_are_answered() {
+        let told = |name, value: &str| {
+            let request = Request::builder().header("host", "localhost").header(name, value);
+            let (mut parts, ()) = request.body(()).unwrap().into_parts();
+            if name == "host" {
+                parts.headers.insert(name, HeaderValue::from_str(value).unwrap());
+            }
+            is_for_loopback(&parts).map_err(|refusal| refusal.code)
+        };
+        for ours in ["localhost", "LOCALHOST:5081", "127.0.0.1:5081", "127.9.9.9", "[::1]:5081"] {
+            assert_eq!(told("host", ours), Ok(()), "{ours}");
+            assert_eq!(told("origin", &format!("http://{ours}")), Ok(()), "{ours}");
+        }
+        let others = [
+            "",
+            "example.com:5081",
+            "localhost.example.com",
+            "192.0.2.1",
+            "127.0.0.1.example.com",
+            "[::2]",
+        ];
+        for other in others {
+            assert_eq!(told("host", other), Err(421), "{other}");
+            assert_eq!(told("origin", &format!("http://{other}")), Err(403), "{other}");
+        }
+        assert_eq!(told("origin", "null"), Err(403));
+        assert_eq!(told("accept", "text/html"), Ok(()));
     }
 
     #[test]

@@ -1,25 +1,24 @@
-//! The master for many requests at a time: a bounded number of threads that ask, and stamps that tell one
-//! submission from another.
+//! The master for many requests at a time: a bounded number of them ask, and stamps tell one submission from
+//! another.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use luxi::Method;
 use luxi::method::{Class, Fields, JobChange, WaitForJobChange};
 use luxi::request::Principal;
-use luxi::{ClientError, Method};
 use model::{Code, Exception, JobId, JobStatus, OpInput, OpStatus};
 use serde_json::Value;
 use stdx::Clock;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::master::Master;
 use crate::refusal::Refusal;
 
-/// Questions at the same time. Most take less than a millisecond; each has a thread meanwhile.
+/// Questions at the same time. Most take less than a millisecond; each has a connection meanwhile.
 const ASKS_MAX: usize = 64;
-/// Waits for jobs at the same time: each has a thread, too, and a candidate forwards no more than 48.
+/// Waits for jobs at the same time: each has a connection, too, and a candidate forwards no more than 48.
 const WAITS_MAX: usize = 192;
 /// How long a request waits for its turn: as a node that forwards requests.
 const TURN_TIME: Duration = Duration::from_secs(5);
@@ -35,8 +34,8 @@ const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
 #[derive(Debug)]
 pub struct Link {
     master: Master,
-    asks: Arc<Semaphore>,
-    waits: Arc<Semaphore>,
+    asks: Semaphore,
+    waits: Semaphore,
     clock: Clock,
     stamp: AtomicI64,
 }
@@ -45,7 +44,7 @@ impl Link {
     /// The way to this master.
     #[must_use]
     pub fn new(master: Master, clock: Clock) -> Self {
-        let (asks, waits) = [ASKS_MAX, WAITS_MAX].map(|most| Arc::new(Semaphore::new(most))).into();
+        let (asks, waits) = [ASKS_MAX, WAITS_MAX].map(Semaphore::new).into();
         Self { master, asks, waits, clock, stamp: AtomicI64::new(0) }
     }
 
@@ -73,7 +72,8 @@ impl Link {
         M::Reply: 'static,
     {
         let turns = if M::CLASS == Class::Wait { &self.waits } else { &self.asks };
-        self.apart(turns, move |master| master.ask(principal.as_ref(), &call)).await
+        let _turn = turn(turns).await?;
+        Ok(self.master.ask(principal.as_ref(), &call).await?)
     }
 
     /// Asks the master once: whoever wants to know whether it is there does not wait for another one.
@@ -84,10 +84,9 @@ impl Link {
     where
         M::Reply: 'static,
     {
-        let once = move |master: &Master| {
-            master.clone().with_times(Duration::ZERO, Duration::ZERO).ask(None, &call)
-        };
-        self.apart(&self.asks, once).await
+        let _turn = turn(&self.asks).await?;
+        let once = self.master.clone().with_times(Duration::ZERO, Duration::ZERO);
+        Ok(once.ask(None, &call).await?)
     }
 
     /// Submits a job of stamped opcodes for somebody, which is sent again where the answer is lost.
@@ -99,7 +98,8 @@ impl Link {
         principal: Option<Principal>,
         ops: Vec<OpInput>,
     ) -> Result<JobId, Refusal> {
-        self.apart(&self.asks, move |master| master.submit(principal.as_ref(), ops)).await
+        let _turn = turn(&self.asks).await?;
+        Ok(self.master.submit(principal.as_ref(), ops).await?)
     }
 
     /// Waits for the end of a job; its opcodes' results.
@@ -165,31 +165,10 @@ impl Link {
     pub fn now_micros(&self) -> i64 {
         self.clock.now_micros()
     }
-
-    async fn apart<T: Send + 'static>(
-        &self,
-        turns: &Arc<Semaphore>,
-        ask: impl FnOnce(&Master) -> Result<T, ClientError> + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let turn = turn(turns).await?;
-        let master = self.master.clone();
-        let asked = stdx::apart(move || {
-            let told = ask(&master);
-            drop(turn);
-            told
-        });
-        match asked.await {
-            Ok(told) => told.map_err(Refusal::from),
-            Err(error) => {
-                tracing::error!(%error, "a question to the master panicked");
-                Err(Refusal::fault("internal error"))
-            }
-        }
-    }
 }
 
-async fn turn(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
-    let got = tokio::time::timeout(TURN_TIME, Arc::clone(turns).acquire_owned()).await;
+async fn turn(turns: &Semaphore) -> Result<SemaphorePermit<'_>, Refusal> {
+    let got = tokio::time::timeout(TURN_TIME, turns.acquire()).await;
     let busy = || {
         let text = "too many requests wait for the master; try again in a moment";
         let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text);

@@ -3,13 +3,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use luxi::client::AsyncClient;
 use luxi::method::{Class, SubmitJob};
 use luxi::request::Principal;
-use luxi::{Client, ClientError, Method};
+use luxi::response::Failure;
+use luxi::{ClientError, Method};
 use model::{JobId, OpInput};
 use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
 
 /// How long a question is repeated while there is no master, or none that can be reached: as long as
 /// Ganeti's own clients wait, and half of what HTTP clients allow as a rule.
@@ -22,13 +25,13 @@ const IDLE_MAX: usize = 32;
 /// How long they are kept: less than the 300 s after which the master closes them.
 const IDLE_TIME: Duration = Duration::from_secs(120);
 
-/// The way to the master. Blocks: to be used where that does no harm.
+/// The way to the master.
 #[derive(Debug, Clone)]
 pub struct Master {
     socket: PathBuf,
     follow: Duration,
     pause: Duration,
-    idle: Arc<Mutex<Vec<(Client, Instant)>>>,
+    idle: Arc<Mutex<Vec<(AsyncClient, Instant)>>>,
 }
 
 impl Master {
@@ -49,12 +52,12 @@ impl Master {
     ///
     /// # Errors
     /// The last failure; [`crate::refusal::Refusal`] says it in HTTP.
-    pub fn ask<M: Method>(
+    pub async fn ask<M: Method>(
         &self,
         principal: Option<&Principal>,
         call: &M,
     ) -> Result<M::Reply, ClientError> {
-        self.ask_again(principal, call, M::CLASS != Class::Change)
+        self.ask_again(principal, call, M::CLASS != Class::Change).await
     }
 
     /// Submits a job. Every opcode must have a stamp of its own, by which the master knows a submission
@@ -62,16 +65,16 @@ impl Master {
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub fn submit(
+    pub async fn submit(
         &self,
         principal: Option<&Principal>,
         ops: Vec<OpInput>,
     ) -> Result<JobId, ClientError> {
         let is_known_again = ops.iter().all(|op| op.common.is_stamped());
-        self.ask_again(principal, &SubmitJob { ops }, is_known_again)
+        self.ask_again(principal, &SubmitJob { ops }, is_known_again).await
     }
 
-    fn ask_again<M: Method>(
+    async fn ask_again<M: Method>(
         &self,
         principal: Option<&Principal>,
         call: &M,
@@ -79,7 +82,7 @@ impl Master {
     ) -> Result<M::Reply, ClientError> {
         let begun = Instant::now();
         loop {
-            let error = match self.ask_once(principal, call) {
+            let error = match self.ask_once(principal, call).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -88,22 +91,23 @@ impl Master {
                 return Err(error);
             }
             self.idle.lock().clear();
-            pause(self.pause);
+            sleep(self.pause).await;
         }
     }
 
-    fn ask_once<M: Method>(
+    async fn ask_once<M: Method>(
         &self,
         principal: Option<&Principal>,
         call: &M,
     ) -> Result<M::Reply, ClientError> {
         let mut client = match self.kept() {
             Some(client) => client,
-            None => Client::connect(&self.socket)?,
+            None => AsyncClient::connect(&self.socket).await?,
         };
         client.ask_for(principal.cloned());
-        let reply = client.call(call);
-        if reply.is_ok() {
+        let reply = client.call(call).await;
+        let is_answered = matches!(reply, Ok(_) | Err(ClientError::Failure(Failure::Exception(_))));
+        if is_answered {
             let mut idle = self.idle.lock();
             if idle.len() < IDLE_MAX {
                 idle.push((client, Instant::now()));
@@ -113,7 +117,7 @@ impl Master {
     }
 
     /// A connection that was kept and is open still.
-    fn kept(&self) -> Option<Client> {
+    fn kept(&self) -> Option<AsyncClient> {
         let mut idle = self.idle.lock();
         while let Some((client, since)) = idle.pop() {
             if since.elapsed() < IDLE_TIME && client.is_open() {
@@ -124,21 +128,17 @@ impl Master {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "who asks blocks anyway")]
-fn pause(time: Duration) {
-    std::thread::sleep(time);
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::os::unix::net::UnixListener;
 
-    use luxi::Response;
     use luxi::method::{CancelJob, QueryClusterInfo};
     use luxi::response::{NotMaster, Unserved};
+    use luxi::{Client, Response};
     use model::{Exception, JobId};
     use serde_json::json;
+    use tokio::runtime::Builder;
 
     use super::*;
 
@@ -177,7 +177,8 @@ mod tests {
                 }
                 given
             });
-            let told = master.ask(None, call);
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            let told = runtime.block_on(master.ask(None, call));
             // Whoever still waits for a question gets none.
             drop(Client::connect(&master.socket));
             (told, given.join().unwrap())

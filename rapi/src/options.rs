@@ -30,6 +30,9 @@ pub struct Options {
     /// Port to serve on; 0 takes a free one, which the log tells.
     #[arg(long, short, value_name = "PORT", default_value_t = RAPI_PORT)]
     pub port: u16,
+    /// Serve HTTP without TLS here, too, for clients of this machine alone, such as 127.0.0.1:5081.
+    #[arg(long, value_name = "ADDRESS", value_parser = on_loopback)]
+    pub plain_http: Option<SocketAddr>,
     /// Certificate and the ones between it and a root, as PEM [default: /etc/gantry/rapi.pem if it is
     /// there, else the certificate of this node]
     #[arg(long, value_name = "FILE")]
@@ -122,6 +125,13 @@ impl Options {
     }
 }
 
+/// An address and port that only this machine reaches.
+fn on_loopback(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse::<SocketAddr>().map_err(|error| error.to_string())?;
+    let why = || "only loopback, such as 127.0.0.1:5081, is served without TLS".to_owned();
+    address.ip().is_loopback().then_some(address).ok_or_else(why)
+}
+
 /// The root of the environment, where set to nothing is as not set, or that of an installed machine.
 fn default_root() -> PathBuf {
     let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
@@ -142,6 +152,11 @@ mod tests {
     fn the_command_line_is_sound() {
         Options::command().debug_assert();
         assert!(Options::try_parse_from(["rapi", "--key", "k"]).is_err());
+        let plain = |address| Options::try_parse_from(["rapi", "--plain-http", address]);
+        assert!(plain("127.0.0.1:5081").is_ok() && plain("[::1]:0").is_ok());
+        for elsewhere in ["0.0.0.0:5081", "192.0.2.1:5081", "127.0.0.1", "localhost:5081"] {
+            assert!(plain(elsewhere).is_err(), "{elsewhere}");
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The listening side: connections within their limits, TLS, HTTP/1.1 and HTTP/2.
+//! The listening side: connections within their limits, TLS, HTTP/1.1 and HTTP/2. On loopback there may be a
+//! listener without TLS.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,6 +17,7 @@ use hyper::body::{Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -25,7 +27,8 @@ use stdx::Tasks;
 use stdx::admission::{Limits, Slot};
 use stdx::net::{Connection, Places};
 
-use crate::state::Peer;
+use crate::clients::ClientCertificate;
+use crate::state::{Peer, PlainHttp};
 use crate::tls::Tls;
 
 /// Connections at the same time, some 50 KiB each, and those of one address: a browser has six, a controller
@@ -51,17 +54,17 @@ const LIFE: Duration = Duration::from_secs(3_600);
 /// asks again.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Serves on `listener` until `stopped`.
+/// Serves on `listener` until `stopped`; without `tls`, as plain HTTP.
 pub async fn serve(
     listener: TcpListener,
-    tls: Arc<Tls>,
+    tls: Option<Arc<Tls>>,
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
     let places = Places::new(listener, "front door", CONNECTIONS);
     let connections = Tasks::new();
     while let Some(stream) = places.accept(&mut stopped).await {
-        let (tls, router, stopped) = (Arc::clone(&tls), router.clone(), stopped.clone());
+        let (tls, router, stopped) = (tls.clone(), router.clone(), stopped.clone());
         connections.spawn("connection of the front door", async move {
             let place = stream.place();
             tokio::select! {
@@ -80,27 +83,75 @@ pub async fn serve(
     connections.shutdown().await;
 }
 
+type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
 async fn connection(
     stream: Connection,
-    tls: Arc<Tls>,
+    tls: Option<Arc<Tls>>,
     router: Router,
-    mut stopped: watch::Receiver<bool>,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    stopped: watch::Receiver<bool>,
+) -> Ended {
     let peer = Peer(stream.stream().peer_addr()?);
     let stalled = u32::try_from(STALLED_TIME.as_millis()).unwrap_or(u32::MAX);
     rustix::net::sockopt::set_tcp_user_timeout(stream.stream(), stalled)
         .map_err(io::Error::from)?;
     stream.stream().set_nodelay(true)?;
     let requests = Arc::new(Requests { place: stream.place(), running: AtomicUsize::new(0) });
+    let builder = builder();
+    let Some(tls) = tls else {
+        let origin = Origin { peer, certificate: None, is_plain: true };
+        // The other version has no limit for the time until its first byte.
+        return answer(stream, &builder.http1_only(), (router, requests, origin), stopped).await;
+    };
     let accept = TlsAcceptor::from(tls.config()).accept(stream);
     let accepted = tokio::time::timeout(HANDSHAKE_TIME, accept).await?;
     let stream = accepted.inspect_err(|error| tls.note(peer.0, error))?;
-    let shown = tls.shown(stream.get_ref().1);
-    let service = tower::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(peer);
-        if let Some(certificate) = &shown {
+    let certificate = tls.shown(stream.get_ref().1);
+    let origin = Origin { peer, certificate, is_plain: false };
+    answer(stream, &builder, (router, requests, origin), stopped).await
+}
+
+/// Where the requests of a connection come from.
+#[derive(Clone)]
+struct Origin {
+    peer: Peer,
+    certificate: Option<Arc<ClientCertificate>>,
+    is_plain: bool,
+}
+
+impl Origin {
+    fn note(&self, request: &mut hyper::Request<hyper::body::Incoming>) {
+        request.extensions_mut().insert(self.peer);
+        if let Some(certificate) = &self.certificate {
             request.extensions_mut().insert(Arc::clone(certificate));
         }
+        if self.is_plain {
+            request.extensions_mut().insert(PlainHttp);
+        }
+    }
+}
+
+/// What both versions of HTTP have for limits.
+fn builder() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    let http1 = &mut builder.http1();
+    http1.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES_MAX);
+    let http2 = &mut builder.http2();
+    http2.timer(TokioTimer::new()).max_concurrent_streams(STREAMS_MAX);
+    http2.max_header_list_size(HEADERS_BYTES_MAX);
+    http2.keep_alive_interval(PING.0).keep_alive_timeout(PING.1);
+    builder
+}
+
+/// Answers the requests of a connection until its end.
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    builder: &Builder<TokioExecutor>,
+    (router, requests, origin): (Router, Arc<Requests>, Origin),
+    mut stopped: watch::Receiver<bool>,
+) -> Ended {
+    let service = tower::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        origin.note(&mut request);
         let mut router = router.clone();
         let running =
             Arc::new(Running { of: Arc::clone(&requests), counts: AtomicBool::new(false) });
@@ -110,13 +161,6 @@ async fn connection(
             Ok::<_, Infallible>(answer.map(|body| Answer { body, _running: running }))
         }
     });
-    let mut builder = Builder::new(TokioExecutor::new());
-    let http1 = &mut builder.http1();
-    http1.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES_MAX);
-    let http2 = &mut builder.http2();
-    http2.timer(TokioTimer::new()).max_concurrent_streams(STREAMS_MAX);
-    http2.max_header_list_size(HEADERS_BYTES_MAX);
-    http2.keep_alive_interval(PING.0).keep_alive_timeout(PING.1);
     let mut serving =
         pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
     tokio::select! {

@@ -50,6 +50,10 @@ pub struct Front {
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
+/// That a request came without TLS, to the listener on loopback.
+#[derive(Debug, Clone, Copy)]
+pub struct PlainHttp;
+
 /// Who asks, for routes.
 #[derive(Debug, Clone)]
 pub struct Asker(pub Principal);

@@ -8,14 +8,15 @@ use luxi::query::{Filter, sabakan};
 use model::machine::life::Status;
 use model::machine::{Machine, MachineSpec};
 use model::opcode::{MachineAdd, MachineRemove, MachineSetParams, MachineSetState, Removable};
-use model::sabakan::today;
+use model::sabakan::{given, today};
 use model::{OpCode, Timestamp};
 use serde_json::Value;
 
 use super::{ask, missing, quietly, read, rows};
 use crate::error::CliError;
-use crate::output::{say, say_json};
+use crate::output::{say, say_json, say_lines};
 use crate::session::Session;
+use crate::table::{Column, lines};
 
 /// What can be done with machines.
 #[derive(Debug, Subcommand)]
@@ -104,20 +105,63 @@ pub(super) struct Search {
     /// States.
     #[arg(long)]
     state: Option<String>,
+    /// None of these serial numbers.
+    #[arg(long)]
+    without_serial: Option<String>,
+    /// None of these racks.
+    #[arg(long)]
+    without_rack: Option<String>,
+    /// None of these roles.
+    #[arg(long)]
+    without_role: Option<String>,
+    /// Not all of these labels.
+    #[arg(long)]
+    without_labels: Option<String>,
+    /// None of these IPv4 addresses.
+    #[arg(long)]
+    without_ipv4: Option<String>,
+    /// None of these IPv6 addresses.
+    #[arg(long)]
+    without_ipv6: Option<String>,
+    /// None of these types of management controllers.
+    #[arg(long)]
+    without_bmc_type: Option<String>,
+    /// None of these states.
+    #[arg(long)]
+    without_state: Option<String>,
+    /// Form of what is printed.
+    #[arg(short, long, value_name = "FORM", default_value = "json")]
+    output: Form,
+}
+
+/// How machines are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// As JSON.
+    Json,
+    /// As a table.
+    Simple,
 }
 
 impl Search {
     fn filter(self) -> Result<Option<Filter>, CliError> {
-        let Self { serial, rack, role, labels, ipv4, ipv6, bmc_type, state } = self;
         let all = [
-            ("serial", serial),
-            ("rack", rack),
-            ("role", role),
-            ("labels", labels),
-            ("ipv4", ipv4),
-            ("ipv6", ipv6),
-            ("bmc-type", bmc_type),
-            ("state", state),
+            ("serial", self.serial),
+            ("rack", self.rack),
+            ("role", self.role),
+            ("labels", self.labels),
+            ("ipv4", self.ipv4),
+            ("ipv6", self.ipv6),
+            ("bmc-type", self.bmc_type),
+            ("state", self.state),
+            ("without-serial", self.without_serial),
+            ("without-rack", self.without_rack),
+            ("without-role", self.without_role),
+            ("without-labels", self.without_labels),
+            ("without-ipv4", self.without_ipv4),
+            ("without-ipv6", self.without_ipv6),
+            ("without-bmc-type", self.without_bmc_type),
+            ("without-state", self.without_state),
         ];
         let given = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         sabakan::filter(&given.collect::<Vec<_>>()).map_err(CliError::wrong_input)
@@ -128,9 +172,13 @@ impl Search {
 pub(super) fn run(verb: Machines, session: &Session) -> Result<(), CliError> {
     match verb {
         Machines::Get(search) => {
+            let form = search.output;
             let machines = found(search.filter()?, session)?;
             if machines.is_empty() {
                 return Err(missing("no machine is like that".to_owned()));
+            }
+            if form == Form::Simple {
+                return say_lines(&simple(&machines));
             }
             let rules = ask(&GantryIpam {}, session)?;
             let now = Timestamp::from_micros(session.now_micros());
@@ -138,7 +186,7 @@ pub(super) fn run(verb: Machines, session: &Session) -> Result<(), CliError> {
             say_json(&shown.collect::<Vec<_>>())
         }
         Machines::Create { file } => {
-            let machines: Vec<MachineSpec> = read(&file, "list of machines")?;
+            let machines: Vec<MachineSpec> = read(&file, "list of machines", given::machines)?;
             quietly(OpCode::MachineAdd(MachineAdd { machines }), session).map(drop)
         }
         Machines::Remove { serial } => quietly(
@@ -165,6 +213,25 @@ pub(super) fn run(verb: Machines, session: &Session) -> Result<(), CliError> {
             set(&serial, |op| op.retire_date = Some(date), session)
         }
     }
+}
+
+/// The table that sabactl prints.
+fn simple(machines: &[Machine]) -> String {
+    let columns = ["Serial", "Rack", "Role", "State", "IPv4", "BMC"];
+    let columns = columns.map(|title| Column { title: title.to_owned(), right: false });
+    let row = |machine: &Machine| {
+        let address = machine.network.values().flat_map(|of| &of.ipv4).next();
+        vec![
+            machine.serial.to_string(),
+            machine.rack.to_string(),
+            machine.role.clone(),
+            machine.life.state.status().to_string(),
+            address.map(ToString::to_string).unwrap_or_default(),
+            machine.bmc.kind.clone().unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = machines.iter().map(row).collect();
+    lines(&columns, &rows, true, None).join("\n")
 }
 
 fn found(filter: Option<Filter>, session: &Session) -> Result<Vec<Machine>, CliError> {

@@ -55,13 +55,14 @@ pub fn filter(query: &[(String, String)]) -> Result<Option<Filter>, String> {
         };
         let field = FIELDS.iter().find(|(known, ..)| *known == name);
         let (name, field, shape) = field.ok_or_else(|| unknown(key))?;
+        // sabakan's client names every field, most of them without a value.
+        if value.is_empty() {
+            continue;
+        }
         if seen.contains(name) {
             return Err(format!("`{name}` is given twice, or together with `{WITHOUT}{name}`"));
         }
         seen.push(name);
-        if value.is_empty() {
-            continue;
-        }
         let one = condition(name, field, *shape, value)?;
         all.push(if wanted { one } else { Filter::Not(Box::new(one)) });
     }
@@ -141,6 +142,7 @@ mod tests {
             (&[("without-labels", "a=1,b=3")], true),
             (&[("without-labels", "a=1")], false),
             (&[("serial", "")], true),
+            (&[("rack", "1"), ("without-rack", ""), ("without-role", ""), ("role", "")], true),
         ] {
             assert_eq!(finds(query), Ok(found), "{query:?}");
         }

@@ -13,7 +13,8 @@ pub fn shown(entry: &AuditEntry) -> Value {
     let address = entry.asker.address.map(|address| address.to_string());
     let mut shown = json!({
         "ts": time::shown(entry.time),
-        "rev": entry.job.map_or(0, |id| id.0),
+        // sabakan's client reads a number as text.
+        "rev": entry.job.map_or(0, |id| id.0).to_string(),
         "user": entry.asker.user,
         "ip": address.unwrap_or_default(),
         "host": entry.asker.host.as_ref().map_or("", |host| host.as_str()),
@@ -57,7 +58,7 @@ mod tests {
         let entry = AuditEntry { job: Some(JobId(7)), ..entry };
         assert_eq!(
             shown(&entry),
-            json!({"ts": "2018-11-21T01:23:45Z", "rev": 7, "user": "alice", "ip": "192.0.2.7",
+            json!({"ts": "2018-11-21T01:23:45Z", "rev": "7", "user": "alice", "ip": "192.0.2.7",
                 "host": "n1.example", "category": "machine", "instance": "1234abcd",
                 "action": "add", "detail": "success", "interface": "rest"})
         );

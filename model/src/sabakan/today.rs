@@ -13,7 +13,7 @@ use crate::machine::{Addresses, Labels, Machine};
 use crate::time::Timestamp;
 
 /// No moment, as Go writes it.
-const NEVER: &str = "0001-01-01T00:00:00Z";
+pub(super) const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// A machine at a moment. Product and data centre, which are labels there, are shown as labels, too.
 #[derive(Debug, Serialize)]

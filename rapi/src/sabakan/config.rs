@@ -6,6 +6,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use luxi::method::{Fields, GantryDhcp, GantryIpam, QueryClusterInfo, QueryConfigValues};
 use model::document;
+use model::sabakan::given;
 use serde_json::{Map, Value, json};
 
 use super::machines::{done, parameters, text};
@@ -37,42 +38,21 @@ pub(super) async fn set_ipam(asked: Asked) -> Answer {
     Ok(done())
 }
 
-/// sabakan's settings of DHCP with our names, or null for what is not ours to choose.
-const DHCP: [(&str, Option<&str>); 2] =
-    [("dns-servers", Some("name-servers")), ("lease-minutes", None)];
-
 async fn dhcp_settings(asked: &Asked) -> Result<Value, Refusal> {
-    let mut config = json!(asked.ask(GantryDhcp {}).await?);
-    if let Value::Object(fields) = &mut config {
-        let servers = fields.get("name-servers").cloned();
-        fields.extend(servers.map(|servers| ("dns-servers".to_owned(), servers)));
-    }
-    Ok(config)
+    Ok(given::shown_dhcp(&asked.ask(GantryDhcp {}).await?))
 }
 
 pub(super) async fn dhcp(asked: Asked) -> Answer {
     Ok(asked.object(&dhcp_settings(&asked).await?, &[]))
 }
 
-/// What is not given stays.
 pub(super) async fn set_dhcp(asked: Asked) -> Answer {
-    let Value::Object(given) = parse(&asked.body)? else {
+    let Value::Object(settings) = parse(&asked.body)? else {
         return Err(Refusal::bad("send an object with the settings of DHCP"));
     };
     let tag = async { Ok(etag::of(&dhcp_settings(&asked).await?, &[])) };
     asked.condition(document::DHCP.to_owned(), tag).await?;
-    let mut config = parameters(&json!(asked.ask(GantryDhcp {}).await?));
-    for (name, value) in given {
-        match DHCP.iter().find(|(theirs, _)| *theirs == name) {
-            Some((_, Some(ours))) => drop(config.insert((*ours).to_owned(), value)),
-            Some((theirs, None)) => {
-                let text =
-                    format!("`{theirs}` cannot be chosen: agents give leases of a fixed time");
-                return Err(Refusal::bad(text));
-            }
-            None => drop(config.insert(name, value)),
-        }
-    }
+    let config = given::dhcp(settings, &asked.ask(GantryDhcp {}).await?).map_err(Refusal::bad)?;
     asked.run("OP_DHCP_SET", parameters(&json!({"config": config}))).await?;
     Ok(done())
 }

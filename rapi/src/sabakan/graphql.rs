@@ -6,8 +6,10 @@ mod types;
 
 use std::sync::LazyLock;
 
+use async_graphql::parser::types::{BaseType, Type};
 use async_graphql::{
-    Context, EmptySubscription, Error, ErrorExtensions as _, ID, Object, Request, Schema,
+    Context, EmptySubscription, Error, ErrorExtensions as _, ID, Name, Object, Request, Schema,
+    Value as ConstValue,
 };
 use luxi::method::GantryIpam;
 use luxi::query::Filter;
@@ -47,9 +49,47 @@ pub(super) async fn serve(asked: Asked) -> Answer {
     // A browser sends JSON to another site only when that one lets it.
     let body = asked.json()?;
     let wrong = |error| Refusal::bad(format!("the body is no GraphQL request: {error}"));
-    let request: Request = serde_json::from_value(body).map_err(wrong)?;
+    let mut request: Request = serde_json::from_value(body).map_err(wrong)?;
+    spell_states(&mut request);
     let response = SCHEMA.execute(request.data(asked)).await;
     Ok(answer(response))
+}
+
+/// Spells states in variables as the schema does. sabakan's client writes the small letters of the REST
+/// interface there, which sabakan takes.
+fn spell_states(request: &mut Request) {
+    // What does not parse is told when it is carried out.
+    let Ok(document) = request.parsed_query() else { return };
+    let operations = document.operations.iter();
+    let declared = operations.flat_map(|(_name, operation)| &operation.node.variable_definitions);
+    let named = declared.map(|variable| {
+        (variable.node.name.node.clone(), named_type(&variable.node.var_type.node).clone())
+    });
+    for (name, kind) in named.collect::<Vec<_>>() {
+        let Some(value) = request.variables.get_mut(&name) else { continue };
+        match (kind.as_str(), value) {
+            ("MachineState", value) => spell(value),
+            ("MachineParams", ConstValue::Object(fields)) => {
+                fields.get_mut("states").map(spell);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn named_type(of: &Type) -> &Name {
+    match &of.base {
+        BaseType::Named(name) => name,
+        BaseType::List(inner) => named_type(inner),
+    }
+}
+
+fn spell(value: &mut ConstValue) {
+    match value {
+        ConstValue::String(state) => state.make_ascii_uppercase(),
+        ConstValue::List(states) => states.iter_mut().for_each(spell),
+        _ => {}
+    }
 }
 
 /// What is read.
@@ -201,6 +241,27 @@ mod tests {
                 .await
                 .contains("BROKEN")
         );
+    }
+
+    #[test]
+    fn states_in_variables_have_small_letters_too() {
+        let spelt = |query: &str, variables: Value| {
+            let request = json!({"query": query, "variables": variables});
+            let mut request: Request = serde_json::from_value(request).unwrap();
+            spell_states(&mut request);
+            json!(request.variables)
+        };
+        let search =
+            "query s($having: MachineParams, $role: String) { searchMachines { spec { serial } } }";
+        let given = json!({"having": {"states": ["retired"], "roles": ["cs"]}, "role": "healthy"});
+        let wanted = json!({"having": {"states": ["RETIRED"], "roles": ["cs"]}, "role": "healthy"});
+        assert_eq!(spelt(search, given), wanted);
+        let set =
+            "mutation s($to: MachineState!, $all: [MachineState!]) { setMachineState { state } }";
+        let given = json!({"to": "healthy", "all": ["updating", "RETIRED"]});
+        assert_eq!(spelt(set, given), json!({"to": "HEALTHY", "all": ["UPDATING", "RETIRED"]}));
+        assert_eq!(spelt(search, json!({"having": null})), json!({"having": null}));
+        assert_eq!(spelt("{", json!({"to": "healthy"})), json!({"to": "healthy"}));
     }
 
     #[test]

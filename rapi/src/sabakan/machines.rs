@@ -7,7 +7,7 @@ use luxi::method::GantryIpam;
 use luxi::query::sabakan;
 use model::machine::Machine;
 use model::opcode::Removable;
-use model::sabakan::{Today, flat};
+use model::sabakan::{Today, flat, given};
 use model::{Serial, Timestamp, document};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -110,6 +110,7 @@ pub(super) async fn register(asked: Asked) -> Answer {
     if !machines.is_array() {
         return Err(Refusal::bad("send a list of machines, also for one"));
     }
+    let machines = given::machines(machines).map_err(Refusal::bad)?;
     asked.run("OP_MACHINE_ADD", parameters(&json!({"machines": machines}))).await?;
     Ok(StatusCode::CREATED.into_response())
 }

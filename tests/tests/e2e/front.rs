@@ -7,6 +7,7 @@ mod crypts;
 mod described;
 mod failover;
 mod files;
+mod go_client;
 mod ignitions;
 mod sabakan;
 mod states;

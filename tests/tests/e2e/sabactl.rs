@@ -38,6 +38,16 @@ fn verbs_of_sabactl_do_what_they_say() {
     let found = of("machines get --rack 0 --labels zone=b").json();
     assert_eq!(found[0]["spec"]["retire-date"], "2030-01-02T00:00:00Z");
     let _none = of("machines get --serial S9").failed(14);
+    let _none = of("machines get --without-role worker").failed(14);
+    let table = of("machines get -o simple --without-rack 1");
+    assert!(
+        table.ok().starts_with("Serial Rack Role   State")
+            && table.ok().contains("\nS1     0    worker"),
+        "{table:?}"
+    );
+    let dhcp = file("dhcp.json", r#"{"dns-servers": ["10.0.0.53"], "lease-minutes": 60}"#);
+    assert_eq!(of(&format!("dhcp set -f {dhcp}")).ok(), "");
+    assert_eq!(of("dhcp get").json()["dns-servers"], json!(["10.0.0.53"]));
     let data = file("data", "data");
     let told = of(&format!("assets upload --meta os=a,v=1 data {data}")).json();
     assert_eq!(told, json!({"status": 201, "id": "1"}));

@@ -160,7 +160,7 @@ fn place(
         interfaces: spec.interfaces.clone(),
         network_template: None,
         register_date: now,
-        retire_date: None,
+        retire_date: spec.retire_date,
         life: Life::default(),
         maintenance: None,
     })

@@ -131,7 +131,15 @@ pub(super) struct MachineStatus {
 /// What follows from the rules of addresses.
 #[derive(Debug, Clone, SimpleObject, Deserialize)]
 pub(super) struct MachineInfo {
+    network: NetworkInfo,
     bmc: BmcInfo,
+}
+
+/// What interfaces are to be set to.
+#[derive(Debug, Clone, SimpleObject, Deserialize)]
+pub(super) struct NetworkInfo {
+    /// None where there are no rules.
+    ipv4: Vec<NicConfig>,
 }
 
 /// What a management controller is to be set to.

@@ -96,6 +96,39 @@ fn doors_that_the_operator_opens_are_open_and_no_others() {
     assert_eq!(front.answer("alice", &["/2/nodes"]).0, 401);
 }
 
+#[test]
+fn without_tls_loopback_is_answered_and_no_other_name() {
+    let cluster = tests::cluster::Cluster::begin_with_agent();
+    let door = cluster.master.clone();
+    let plain = format!("{}:5081", door.address);
+    let front = Front { cluster, door };
+    Front::open(&front.cluster, &front.door, &["--plain-http", &plain, "--trust-loopback"]);
+    let status = |host: &str, arguments: &[&str]| {
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}"]);
+        curl.args(["--max-time", "60", "--connect-to", &format!("::{plain}")]);
+        tests::run::run({
+            curl.args(arguments).arg(format!("http://{host}/2/tags?tag=x"));
+            curl
+        })
+        .ok()
+        .to_owned()
+    };
+    assert_eq!(status("localhost:5081", &["-X", "PUT"]), "200");
+    assert_eq!(status("example.com:5081", &[]), "421");
+    assert_eq!(status("localhost:5081", &["-H", "Origin: https://example.com"]), "403");
+    assert_eq!(status("localhost:5081", &["--user", "alice:wrong"]), "401");
+    assert_eq!(status("localhost:5081", &["--user", "bob:hunter2", "-X", "PUT"]), "403");
+    assert_eq!(front.answer("bob", &["/2/tags"]).1, r#"["x"]"#, "TLS is served as ever");
+    let elsewhere = front.cluster.program("rapi");
+    let ended = tests::run::run({
+        let mut elsewhere = elsewhere;
+        elsewhere.args(["--plain-http", "0.0.0.0:5081"]);
+        elsewhere
+    });
+    assert!(ended.failed(2).contains("only loopback"), "{ended:?}");
+}
+
 /// Wrong passwords and refused changes are in the audit log, with the address, and without what was typed.
 #[test]
 fn what_is_refused_is_in_the_audit_log() {
