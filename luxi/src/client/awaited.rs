@@ -111,6 +111,8 @@ async fn connected(path: &Path) -> io::Result<UnixStream> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use socket2::{Domain, SockAddr, Socket, Type};
 
     use super::*;
@@ -123,14 +125,11 @@ mod tests {
         socket.bind(&SockAddr::unix(&path).unwrap()).unwrap();
         socket.listen(0).unwrap();
         let first = AsyncClient::connect(&path).await.unwrap();
-        let second = tokio::spawn({
-            let path = path.clone();
-            async move { AsyncClient::connect(&path).await }
-        });
-        tokio::task::yield_now().await;
-        assert!(!second.is_finished(), "the queue has one place");
+        let mut second = pin!(AsyncClient::connect(&path));
+        let at_once = timeout(Duration::ZERO, &mut second).await;
+        assert!(at_once.is_err(), "the queue has one place");
         let (accepted, _) = socket.accept().unwrap();
-        let second = second.await.unwrap().unwrap();
+        let second = second.await.unwrap();
         assert!(first.is_open() && second.is_open());
         drop(accepted);
         first.stream.readable().await.unwrap();
