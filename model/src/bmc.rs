@@ -214,19 +214,7 @@ impl fmt::Display for BmcUrl {
     }
 }
 
-impl TryFrom<String> for BmcUrl {
-    type Error = BmcUrlError;
-
-    fn try_from(text: String) -> Result<Self, BmcUrlError> {
-        text.parse()
-    }
-}
-
-impl From<BmcUrl> for String {
-    fn from(url: BmcUrl) -> Self {
-        url.to_string()
-    }
-}
+crate::text_form!(BmcUrl);
 
 /// Which certificate a controller may show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

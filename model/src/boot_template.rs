@@ -73,19 +73,7 @@ impl FromStr for TemplateId {
     }
 }
 
-impl TryFrom<String> for TemplateId {
-    type Error = NameError;
-
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
-    }
-}
-
-impl From<TemplateId> for String {
-    fn from(id: TemplateId) -> Self {
-        id.to_string()
-    }
-}
+crate::text_form!(TemplateId);
 
 impl fmt::Display for TemplateId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

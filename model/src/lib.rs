@@ -17,6 +17,7 @@
 
 pub mod kernel;
 pub mod layout;
+mod text_form;
 
 pub mod blob;
 pub mod job_id;
