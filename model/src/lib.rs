@@ -18,6 +18,7 @@
 pub mod kernel;
 pub mod layout;
 mod text_form;
+mod words;
 
 pub mod blob;
 pub mod job_id;
