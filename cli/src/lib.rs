@@ -8,7 +8,7 @@
 //! terminal may show it; `error` is what can go wrong, `explain`, `hint`, `refusal` and `absent` say it
 //! and what to do next; `submit`, `batch`, `watch`, `follow`, `outage` and `interrupt` make jobs and
 //! see them to their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `table`,
-//! `cells`, `expression`, `board`, `screen` and `keys` show lists, `details` and `params` what there is
+//! `cells`, `expression`, `board`, `screen` and `keys` show lists, `all_fields`, `details` and `params` what there is
 //! to know about one object, by `python`, `moment`, `span` and `natural`; `wrap` breaks lines; then one
 //! module for each kind of object, and `tags`, which several have. `runbook` tells what a code of an
 //! error means, `completion` gives shells the words that they ask for, `completion_words` has those of fixed
@@ -41,6 +41,7 @@ mod screen;
 mod selection;
 mod table;
 
+mod all_fields;
 mod details;
 mod params;
 mod wrap;
