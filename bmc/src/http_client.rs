@@ -244,7 +244,7 @@ impl<'a> HttpClient<'a> {
         let name = ServerName::try_from(url.host.clone()).map_err(io::Error::other)?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        let seen = shown.map(|certificate| trust::fingerprint(certificate));
+        let seen = shown.map(|certificate| Fingerprint::of(certificate));
         Ok((TokioIo::new(Box::new(stream)), seen))
     }
 }

@@ -137,7 +137,7 @@ fn acceptor() -> Result<(TlsAcceptor, Fingerprint), Box<dyn std::error::Error + 
     let made = rcgen::generate_simple_self_signed(["bmc.invalid".to_owned()])?;
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())?;
     let certificate = made.cert.der().clone();
-    let fingerprint = crate::trust::fingerprint(&certificate);
+    let fingerprint = Fingerprint::of(&certificate);
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

@@ -4,26 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use model::bmc::BmcTrust;
-use model::enrol::Fingerprint;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature,
-    verify_tls13_signature,
-};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-};
-use sha2::{Digest as _, Sha256};
+use rustls::{ClientConfig, RootCertStore};
+use stdx::pinned::Pinned;
 
 /// Where Debian keeps the public authorities.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
-
-/// The fingerprint of a certificate.
-pub(crate) fn fingerprint(certificate: &[u8]) -> Fingerprint {
-    Fingerprint::from_bytes(Sha256::digest(certificate).into())
-}
 
 /// TLS as a controller is spoken to.
 pub(crate) fn config(trust: BmcTrust) -> Result<ClientConfig, String> {
@@ -39,13 +27,10 @@ pub(crate) fn config(trust: BmcTrust) -> Result<ClientConfig, String> {
         BmcTrust::Certificate(fingerprint) => Some(fingerprint),
         BmcTrust::Any => None,
     };
-    let verifier = Pinned { pinned, algorithms: algorithms(&provider) };
+    // Names and dates of controllers are seldom right; the key is what counts.
+    let verifier = Pinned::new(pinned.map(|pin| *pin.as_bytes()), &provider);
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     Ok(builder.with_no_client_auth())
-}
-
-fn algorithms(provider: &CryptoProvider) -> WebPkiSupportedAlgorithms {
-    provider.signature_verification_algorithms
 }
 
 fn authorities(path: &Path) -> Result<RootCertStore, String> {
@@ -57,49 +42,4 @@ fn authorities(path: &Path) -> Result<RootCertStore, String> {
     // One that does not parse is no reason to trust none.
     let (_added, _ignored) = roots.add_parsable_certificates(all.filter_map(Result::ok));
     Ok(roots)
-}
-
-/// One certificate, or any: names and dates of controllers are seldom right, the key is what counts.
-#[derive(Debug)]
-struct Pinned {
-    pinned: Option<Fingerprint>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        if self.pinned.is_none_or(|pinned| pinned == fingerprint(end_entity)) {
-            return Ok(ServerCertVerified::assertion());
-        }
-        Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
 }

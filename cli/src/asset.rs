@@ -7,15 +7,15 @@ use std::path::PathBuf;
 
 use blobs::Hasher;
 use clap::{Args, Subcommand};
-use luxi::method::{Query, QueryFields, What};
+use luxi::method::{Query, What};
 use model::asset::{ContentType, OptionName, OptionValue};
 use model::blob::Blob;
 use model::opcode::{AssetRemove, AssetSet};
 use model::{OpCode, Word};
 use serde_json::Value;
 
-use crate::cells::{self, Look, Units};
-use crate::details::{self, Entry};
+use crate::all_fields;
+use crate::details;
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named, as_json};
 use crate::output::{say_json, say_lines};
@@ -123,29 +123,13 @@ pub(crate) fn run(verb: Asset, session: &Session) -> Result<(), CliError> {
 }
 
 fn info(assets: &[String], json: bool, session: &Session) -> Result<(), CliError> {
-    let mut client = session.connect()?;
-    let known = session.call(&mut client, &QueryFields { what: What::Asset, fields: None })?;
-    let fields = known.fields.iter().map(|field| field.name.to_string()).collect();
     let chosen = Selection::named("name", assets);
-    let table = client.call(&Query { what: What::Asset, fields, filter: chosen.filter() })?;
+    let table = all_fields::ask(What::Asset, &chosen, &[], session)?;
     if json {
         say_json(&as_json(&table))?;
     } else if !table.data.is_empty() {
-        let look = Look {
-            what: What::Asset,
-            units: Units::H,
-            verbose: true,
-            times: session.times(),
-            own: true,
-        };
-        let shown = table.data.iter().map(|row| {
-            let cells = row.iter().zip(&table.fields);
-            let entry = |(cell, field): (_, &luxi::query::FieldDefinition)| {
-                Entry::new(field.title.as_ref(), cells::text(cell, field, look))
-            };
-            cells.map(entry).collect()
-        });
-        say_lines(&details::lines(shown.collect()))?;
+        let assets = all_fields::entries(What::Asset, &table, session, |_field, _cell| None);
+        say_lines(&details::lines(assets))?;
     }
     chosen.all_in(What::Asset, &table)
 }

@@ -15,7 +15,7 @@ use luxi::query::{Cell, Filter};
 use model::layout::Layout;
 use stdx::text;
 
-use crate::{command, command_of, object_in_name, python, root};
+use crate::{command, command_of, object_in_name, python};
 
 /// The variable by which a shell asks for words, and says which shell it is.
 const ASKED: &str = "GANTRY_COMPLETE";
@@ -250,7 +250,9 @@ fn asked(question: &Query) -> Option<Vec<Vec<Cell>>> {
         line.get(after + 1).map(PathBuf::from)
     };
     let socket = option("--socket");
-    let socket = socket.unwrap_or_else(|| Layout::new(root(option("--root"))).luxi_socket());
+    let socket = socket.unwrap_or_else(|| {
+        Layout::new(option("--root").unwrap_or_else(Layout::default_root)).luxi_socket()
+    });
     let client = Client::connect(&socket).ok()?;
     Some(client.answered_within(ANSWER_MAX).call(question).ok()?.data)
 }

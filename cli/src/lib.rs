@@ -8,7 +8,7 @@
 //! terminal may show it; `error` is what can go wrong, `explain`, `hint`, `refusal` and `absent` say it
 //! and what to do next; `submit`, `batch`, `watch`, `follow`, `outage` and `interrupt` make jobs and
 //! see them to their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `table`,
-//! `cells`, `expression`, `board`, `screen` and `keys` show lists, `details` and `params` what there is
+//! `cells`, `expression`, `board`, `screen` and `keys` show lists, `all_fields`, `details` and `params` what there is
 //! to know about one object, by `python`, `moment`, `span` and `natural`; `wrap` breaks lines; then one
 //! module for each kind of object, and `tags`, which several have. `runbook` tells what a code of an
 //! error means, `completion` gives shells the words that they ask for, `completion_words` has those of fixed
@@ -41,6 +41,7 @@ mod screen;
 mod selection;
 mod table;
 
+mod all_fields;
 mod details;
 mod params;
 mod wrap;
@@ -80,7 +81,7 @@ mod runbook;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -245,7 +246,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
             let exit = refuse(error, &arguments);
-            let layout = Layout::new(root(None));
+            let layout = Layout::new(Layout::default_root());
             if is_help
                 && arguments.len() == 1
                 && let Some(ways) = hint::ways_in(&layout)
@@ -267,7 +268,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         master_wait: everywhere.master_wait.map(|seconds| Duration::from_secs(seconds.into())),
         as_ganeti: object_in_name(&arguments).is_some_and(|name| name != SABACTL),
     };
-    let session = Session::new(&root(everywhere.root), everywhere.socket, words);
+    let session = Session::new(
+        &everywhere.root.unwrap_or_else(Layout::default_root),
+        everywhere.socket,
+        words,
+    );
     let done = carry_out(object, &session);
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -372,13 +377,6 @@ impl Object {
             _ => return Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
         })
     }
-}
-
-/// The root as given, or of the environment, or that of an installed machine.
-fn root(given: Option<PathBuf>) -> PathBuf {
-    // Set to nothing is as not set.
-    let set = || std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
-    given.or_else(|| set().map(PathBuf::from)).unwrap_or("/".into())
 }
 
 fn report(error: &CliError, session: &Session) -> ExitCode {

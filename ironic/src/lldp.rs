@@ -38,16 +38,9 @@ pub(crate) fn neighbour(values: &[Value]) -> Option<Neighbour> {
 /// Type and value. One that is too long, or cut in the middle of a byte, is none.
 fn read(value: &Value) -> Option<(u64, Vec<u8>)> {
     let [kind, value] = value.as_array()?.as_slice() else { return None };
-    let hex = value.as_str()?;
-    let is_whole = hex.len() <= 2 * VALUE_BYTES_MAX && hex.len().is_multiple_of(2);
-    let pairs = hex.as_bytes().chunks_exact(2).filter(|_| is_whole);
-    let bytes: Option<Vec<u8>> = pairs
-        .map(|pair| {
-            let pair = std::str::from_utf8(pair).ok()?;
-            if pair.starts_with('+') { None } else { u8::from_str_radix(pair, 16).ok() }
-        })
-        .collect();
-    Some((kind.as_u64()?, bytes.filter(|bytes| is_whole && !bytes.is_empty())?))
+    let digits = value.as_str()?;
+    let bytes = (digits.len() <= 2 * VALUE_BYTES_MAX).then(|| hex::decode(digits).ok()).flatten();
+    Some((kind.as_u64()?, bytes.filter(|bytes| !bytes.is_empty())?))
 }
 
 /// The identity of a switch or a port, whose first byte says what it is: an Ethernet address, an address of

@@ -15,7 +15,6 @@ use model::power_cycle::MachineToken;
 use model::{JobId, NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{Version, WasNode};
-use rpc::certificate::fingerprint;
 use rpc::client::Refusal;
 use rpc::enrol::{EnrolError, Enrolment, Invitation};
 use rpc::identity::{Authority, IdentityError};
@@ -262,7 +261,7 @@ impl Agents {
 
 fn pin(certificate: &str) -> Result<Fingerprint, IdentityError> {
     let der = CertificateDer::from_pem_slice(certificate.as_bytes());
-    der.map(|der| fingerprint(&der))
+    der.map(|der| Fingerprint::of(&der))
         .map_err(|error| IdentityError::Pem { what: "the node's certificate", error })
 }
 

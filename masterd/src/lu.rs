@@ -202,6 +202,11 @@ async fn check_and_exec<U: LogicalUnit + Sync>(
     unit.exec(plan, context).await.map(Some)
 }
 
+/// What was asked for makes no sense.
+fn wrong(text: impl Into<String>) -> Exception {
+    Exception::prereq(text, ErrorCode::WrongInput)
+}
+
 fn overdue(id: &str, has_called: bool) -> Exception {
     let hours = OP_DEADLINE.as_secs() / 3_600;
     let agents = if has_called { "; what it had asked of agents may still be done" } else { "" };

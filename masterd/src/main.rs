@@ -1,6 +1,6 @@
 //! `masterd`: the master daemon.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -194,8 +194,10 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
     if let Err(error) = log.install() {
         return fail(ME, &chain(&error), EXIT_CONFIGURATION);
     }
-    let metrics = serve.metrics.unwrap_or_else(|| default_metrics(&layout));
-    let peers = serve.peers.unwrap_or_else(|| default_peers(&layout));
+    let usual = |ip: IpAddr, port| Endpoint::of_installed(layout.is_installed(), (ip, port));
+    let usual_metrics = usual(Ipv4Addr::LOCALHOST.into(), MASTER_METRICS_PORT);
+    let metrics = serve.metrics.unwrap_or(usual_metrics);
+    let peers = serve.peers.unwrap_or(usual(Ipv6Addr::UNSPECIFIED.into(), PEER_PORT));
     let executors = match Executors::start() {
         Ok(executors) => executors,
         Err(error) => return fail(ME, &format!("cannot start the runtimes: {error}"), 1),
@@ -227,23 +229,6 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
             );
             failed(ME, &error, if not_master { EXIT_NOT_MASTER } else { EXIT_CONFIGURATION })
         }
-    }
-}
-
-/// A fixed port can be had once on a machine: below another root it is left to who asks for it.
-fn default_metrics(layout: &Layout) -> Endpoint {
-    if layout.is_installed() {
-        Endpoint::At((Ipv4Addr::LOCALHOST, MASTER_METRICS_PORT).into())
-    } else {
-        Endpoint::Nowhere
-    }
-}
-
-fn default_peers(layout: &Layout) -> Endpoint {
-    if layout.is_installed() {
-        Endpoint::At((Ipv6Addr::UNSPECIFIED, PEER_PORT).into())
-    } else {
-        Endpoint::Nowhere
     }
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use model::NodeName;
 use model::cluster::CANDIDATE_POOL_SIZE;
-use model::layout::{PEER_PORT, RPC_PORT};
+use model::layout::{Layout, PEER_PORT, RPC_PORT};
 use model::range::{CANDIDATE_POOL_MAX, PREFIX_MAX, RACK_MAX};
 use queue_format::Durability;
 use stdx::daemon::LogFormat;
@@ -23,7 +23,7 @@ use stdx::metrics::Endpoint;
 )]
 pub struct Command {
     /// Directory below which all paths lie; the variable GANTRY_ROOT sets it too.
-    #[arg(long, value_name = "DIR", default_value_os_t = default_root(), global = true)]
+    #[arg(long, value_name = "DIR", default_value_os_t = Layout::default_root(), global = true)]
     pub root: PathBuf,
     /// Size of a journal segment in MiB, for segments that are yet to be made; there are four
     /// [default: 64]
@@ -160,13 +160,6 @@ pub struct ImportArguments {
     /// no file is given and secrets are sealed.
     #[arg(long, value_name = "FILE")]
     pub passphrase_file: Option<PathBuf>,
-}
-
-/// The root of the environment, where set to nothing is as not set, or that of an installed
-/// machine.
-fn default_root() -> PathBuf {
-    let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
-    set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
 }
 
 #[cfg(test)]

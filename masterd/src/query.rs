@@ -48,28 +48,25 @@ pub struct Field<T> {
 /// Gives the value of a field in a row.
 pub type Getter<T> = fn(&T) -> Cell;
 
-/// Shorthand of the tables; `host` stands before a field whose text is a host name.
-macro_rules! field {
-    (host $name:literal, $title:literal, $doc:literal, $value:expr) => {
-        $crate::query::field!(@ true, $name, $title, Text, $doc, $value)
-    };
-    (@ $host:literal, $name:literal, $title:literal, $kind:ident, $doc:literal, $value:expr) => {
-        $crate::query::Field {
+/// A table: name, title, kind, description and value of each field. `host` stands before a field whose text is
+/// a host name.
+macro_rules! fields {
+    (@) => { false };
+    (@ host) => { true };
+    ($($($host:ident)? $name:literal, $title:literal, $kind:ident, $doc:literal, $value:expr;)+) => {
+        &[$($crate::query::Field {
             definition: luxi::query::FieldDefinition::new(
                 $name,
                 $title,
                 luxi::query::FieldKind::$kind,
                 $doc,
             ),
-            is_host_name: $host,
+            is_host_name: $crate::query::fields!(@ $($host)?),
             value: $value,
-        }
-    };
-    ($name:literal, $title:literal, $kind:ident, $doc:literal, $value:expr) => {
-        $crate::query::field!(@ false, $name, $title, $kind, $doc, $value)
+        },)+]
     };
 }
-pub(crate) use field;
+pub(crate) use fields;
 
 /// The definitions of the `wanted` fields, or of all; none wanted stands for all, too.
 #[must_use]

@@ -115,16 +115,10 @@ impl Memory {
         Self::Known
     }
 
-    /// Whether its vote counts.
+    /// Whether its vote counts, and what it acknowledges.
     #[must_use]
     pub fn may_vote(&self) -> bool {
         matches!(self, Self::Known)
-    }
-
-    /// Whether it may be sent entries, and its acknowledgement of them counts.
-    #[must_use]
-    pub fn may_acknowledge(&self) -> bool {
-        self.may_vote()
     }
 
     /// The code of what an operator does about it.
@@ -196,7 +190,7 @@ mod tests {
             let memory = Memory::of(&expected(at(2, 9)), &found);
             assert!(memory.to_string().contains(told), "{found:?}: {memory}");
             let well = told == "remembers";
-            assert_eq!((memory.may_vote(), memory.may_acknowledge()), (well, well), "{found:?}");
+            assert_eq!(memory.may_vote(), well, "{found:?}");
             assert_eq!(memory.remedy().is_empty(), well, "{found:?}");
         }
     }

@@ -196,12 +196,6 @@ impl PeerBook {
         self.others().into_values().map(|place| place.target.name).collect()
     }
 
-    /// Whether this member lives on this node, by the configuration.
-    #[must_use]
-    pub fn lives_on(&self, member: u64, node: &NodeName) -> bool {
-        self.pages.read().members.get(&member).is_some_and(|place| place.target.name == *node)
-    }
-
     fn client(&self, target: PeerTarget) -> Result<PeerClient, PeerError> {
         PeerClient::new(&self.identity, self.cluster_uuid, target)
     }

@@ -7,30 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::NodeName;
 
-/// The way by which a request came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Interface {
-    /// The socket of `masterd`.
-    Luxi,
-    /// Its socket for queries.
-    Query,
-    /// The front door.
-    Rest,
-    /// None: the cluster did it by itself.
-    Cluster,
-}
-
-impl Interface {
-    /// The word for people.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Luxi => "luxi",
-            Self::Query => "query",
-            Self::Rest => "rest",
-            Self::Cluster => "cluster",
-        }
+crate::words! {
+    /// The way by which a request came.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    Interface {
+        /// The socket of `masterd`.
+        Luxi = "luxi",
+        /// Its socket for queries.
+        Query = "query",
+        /// The front door.
+        Rest = "rest",
+        /// None: the cluster did it by itself.
+        Cluster = "cluster",
     }
 }
 

@@ -85,19 +85,7 @@ macro_rules! header_text {
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = AssetError;
-
-            fn try_from(text: String) -> Result<Self, AssetError> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(text: $name) -> Self {
-                text.0
-            }
-        }
+        $crate::text_form!($name);
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

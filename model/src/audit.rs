@@ -19,33 +19,21 @@ pub const ENTRIES_MAX: u32 = 10_000;
 /// Bytes of a text in an entry. Names have fewer; a reason is one sentence.
 pub const TEXT_BYTES_MAX: usize = 400;
 
-/// What came of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Outcome {
-    /// It has not ended.
-    Running,
-    /// It was done.
-    Success,
-    /// It failed.
-    Error,
-    /// It was canceled.
-    Canceled,
-    /// Whoever asked may not do it.
-    Refused,
-}
-
-impl Outcome {
-    /// The word for people.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Success => "success",
-            Self::Error => "error",
-            Self::Canceled => "canceled",
-            Self::Refused => "refused",
-        }
+crate::words! {
+    /// What came of a request.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    Outcome {
+        /// It has not ended.
+        Running = "running",
+        /// It was done.
+        Success = "success",
+        /// It failed.
+        Error = "error",
+        /// It was canceled.
+        Canceled = "canceled",
+        /// Whoever asked may not do it.
+        Refused = "refused",
     }
 }
 

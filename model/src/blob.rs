@@ -35,36 +35,16 @@ impl FromStr for BlobDigest {
 
     fn from_str(text: &str) -> Result<Self, BlobDigestError> {
         let wrong = || BlobDigestError { text: text.chars().take(TOLD_MAX).collect() };
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Ok(byte - b'0'),
-            b'a'..=b'f' => Ok(byte - b'a' + 10),
-            _ => Err(wrong()),
-        };
-        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-        if pairs.len() != DIGEST_BYTES || !rest.is_empty() {
-            return Err(wrong());
-        }
         let mut bytes = [0; DIGEST_BYTES];
-        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-            *byte = digit(*high)? << 4 | digit(*low)?;
+        let read = hex::decode_to_slice(text, &mut bytes);
+        if read.is_err() || text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return Err(wrong());
         }
         Ok(Self(bytes))
     }
 }
 
-impl TryFrom<String> for BlobDigest {
-    type Error = BlobDigestError;
-
-    fn try_from(text: String) -> Result<Self, BlobDigestError> {
-        text.parse()
-    }
-}
-
-impl From<BlobDigest> for String {
-    fn from(digest: BlobDigest) -> Self {
-        digest.to_string()
-    }
-}
+crate::text_form!(BlobDigest);
 
 impl fmt::Display for BlobDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

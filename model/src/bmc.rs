@@ -14,62 +14,35 @@ use crate::vault::Sealed;
 /// Longest name of a host in a [`BmcUrl`]: that of the domain name system.
 const HOST_MAX: usize = 253;
 
-/// Whether a machine runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PowerState {
-    /// It has power and runs.
-    On,
-    /// It is off.
-    Off,
-}
-
-impl PowerState {
-    /// The word on the wire and in lists.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::On => "on",
-            Self::Off => "off",
-        }
+crate::words! {
+    /// Whether a machine runs.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    PowerState {
+        /// It has power and runs.
+        On = "on",
+        /// It is off.
+        Off = "off",
     }
 }
 
-impl fmt::Display for PowerState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+crate::words! {
+    /// What can be done to the power of a machine.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    PowerAction {
+        /// Switch it on.
+        On = "on",
+        /// Switch it off at once.
+        Off = "off",
+        /// Ask its operating system to switch it off.
+        SoftOff = "soft-off",
+        /// Switch it off at once, and on again.
+        Cycle = "cycle",
     }
-}
-
-/// What can be done to the power of a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PowerAction {
-    /// Switch it on.
-    On,
-    /// Switch it off at once.
-    Off,
-    /// Ask its operating system to switch it off.
-    SoftOff,
-    /// Switch it off at once, and on again.
-    Cycle,
 }
 
 impl PowerAction {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::On, Self::Off, Self::SoftOff, Self::Cycle];
-
-    /// The word on the wire and on the command line.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::On => "on",
-            Self::Off => "off",
-            Self::SoftOff => "soft-off",
-            Self::Cycle => "cycle",
-        }
-    }
-
     /// How the machine is afterwards.
     #[must_use]
     pub const fn ends_in(self) -> PowerState {
@@ -80,30 +53,15 @@ impl PowerAction {
     }
 }
 
-impl fmt::Display for PowerAction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// What a machine boots from at its next start, and only then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BootOnce {
-    /// The network: UEFI HTTP boot where the controller knows it, PXE otherwise.
-    Network,
-    /// Its disk.
-    Disk,
-}
-
-impl BootOnce {
-    /// The word on the wire and on the command line.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Network => "network",
-            Self::Disk => "disk",
-        }
+crate::words! {
+    /// What a machine boots from at its next start, and only then.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    BootOnce {
+        /// The network: UEFI HTTP boot where the controller knows it, PXE otherwise.
+        Network = "network",
+        /// Its disk.
+        Disk = "disk",
     }
 }
 
@@ -137,12 +95,6 @@ impl BmcProtocol {
             Self::RedfishHttp => 80,
             Self::Ipmi => 623,
         }
-    }
-
-    /// That of a controller whose type is told in words such as `IPMI-2.0`, `iDRAC-9`, `iLO-6`.
-    #[must_use]
-    pub fn of_type(kind: &str) -> Self {
-        if kind.to_ascii_lowercase().starts_with("ipmi") { Self::Ipmi } else { Self::RedfishHttps }
     }
 }
 
@@ -214,19 +166,7 @@ impl fmt::Display for BmcUrl {
     }
 }
 
-impl TryFrom<String> for BmcUrl {
-    type Error = BmcUrlError;
-
-    fn try_from(text: String) -> Result<Self, BmcUrlError> {
-        text.parse()
-    }
-}
-
-impl From<BmcUrl> for String {
-    fn from(url: BmcUrl) -> Self {
-        url.to_string()
-    }
-}
+crate::text_form!(BmcUrl);
 
 /// Which certificate a controller may show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -400,12 +340,5 @@ mod tests {
         ] {
             assert!(wrong.parse::<BmcUrl>().is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_type_tells_the_protocol() {
-        assert_eq!(BmcProtocol::of_type("IPMI-2.0"), BmcProtocol::Ipmi);
-        assert_eq!(BmcProtocol::of_type("iDRAC-9"), BmcProtocol::RedfishHttps);
-        assert_eq!(BmcProtocol::of_type("Redfish"), BmcProtocol::RedfishHttps);
     }
 }

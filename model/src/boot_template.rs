@@ -31,24 +31,15 @@ pub const MY_URL_HTTPS: &str = "gantry-my-https-url-7f3a";
 /// What stands for the token by which a machine becomes a node, likewise.
 pub const ENROL_TOKEN: &str = "gantry-enrol-token-7f3a";
 
-/// What a template makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TemplateKind {
-    /// A configuration of Ignition.
-    Ignition,
-    /// User data of cloud-init.
-    CloudInit,
-}
-
-impl TemplateKind {
-    /// The word on the wire and in keys.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ignition => "ignition",
-            Self::CloudInit => "cloud-init",
-        }
+crate::words! {
+    /// What a template makes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    TemplateKind {
+        /// A configuration of Ignition.
+        Ignition = "ignition",
+        /// User data of cloud-init.
+        CloudInit = "cloud-init",
     }
 }
 
@@ -109,19 +100,7 @@ fn without_zeros(number: &str) -> &str {
     }
 }
 
-impl TryFrom<String> for TemplateId {
-    type Error = NameError;
-
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
-    }
-}
-
-impl From<TemplateId> for String {
-    fn from(id: TemplateId) -> Self {
-        id.text
-    }
-}
+crate::text_form!(TemplateId);
 
 impl fmt::Display for TemplateId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -188,36 +167,23 @@ impl FromStr for BootTemplateKey {
     }
 }
 
-/// What a machine can fetch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DocumentKind {
-    /// Its configuration of Ignition.
-    Ignition,
-    /// Its user data of cloud-init.
-    UserData,
-    /// What cloud-init calls it.
-    MetaData,
-    /// Its network, as netplan has it.
-    NetworkConfig,
+crate::words! {
+    /// What a machine can fetch.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    DocumentKind {
+        /// Its configuration of Ignition.
+        Ignition = "ignition",
+        /// Its user data of cloud-init.
+        UserData = "user-data",
+        /// What cloud-init calls it.
+        MetaData = "meta-data",
+        /// Its network, as netplan has it.
+        NetworkConfig = "network-config",
+    }
 }
 
 impl DocumentKind {
-    /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Ignition, Self::UserData, Self::MetaData, Self::NetworkConfig];
-
-    /// The word on the wire, and the last part of cloud-init's URLs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ignition => "ignition",
-            Self::UserData => "user-data",
-            Self::MetaData => "meta-data",
-            Self::NetworkConfig => "network-config",
-        }
-    }
-
     /// The kind of template that it comes from.
     #[must_use]
     pub const fn template(self) -> TemplateKind {

@@ -9,8 +9,6 @@ pub const QUEUE_SERIAL: &str = "queue/serial";
 pub const QUEUE_VERSION: &str = "queue/version";
 /// Present while no new jobs are taken.
 pub const QUEUE_DRAIN: &str = "queue/drain";
-/// Directory of live jobs.
-pub const QUEUE: &str = "queue";
 /// Directory of archived jobs.
 pub const ARCHIVE: &str = "queue/archive";
 /// The cluster as a whole.

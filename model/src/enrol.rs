@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::secret::Secret;
 
@@ -36,6 +37,12 @@ pub struct FingerprintError {
 }
 
 impl Fingerprint {
+    /// That of a certificate in DER form.
+    #[must_use]
+    pub fn of(certificate: &[u8]) -> Self {
+        Self(Sha256::digest(certificate).into())
+    }
+
     /// From the digest itself.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; FINGERPRINT_BYTES]) -> Self {
@@ -54,37 +61,13 @@ impl FromStr for Fingerprint {
 
     fn from_str(text: &str) -> Result<Self, FingerprintError> {
         let wrong = || FingerprintError { text: text.chars().take(80).collect() };
-        let digits: Vec<u8> = text.bytes().filter(|b| *b != b':').collect();
-        let (pairs, rest) = digits.as_chunks::<2>();
-        if pairs.len() != FINGERPRINT_BYTES || !rest.is_empty() {
-            return Err(wrong());
-        }
         let mut bytes = [0; FINGERPRINT_BYTES];
-        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-            *byte =
-                hex_digit(*high).zip(hex_digit(*low)).map(|(h, l)| h << 4 | l).ok_or_else(wrong)?;
-        }
+        hex::decode_to_slice(text.replace(':', ""), &mut bytes).map_err(|_error| wrong())?;
         Ok(Self(bytes))
     }
 }
 
-fn hex_digit(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
-}
-
-impl TryFrom<String> for Fingerprint {
-    type Error = FingerprintError;
-
-    fn try_from(text: String) -> Result<Self, FingerprintError> {
-        text.parse()
-    }
-}
-
-impl From<Fingerprint> for String {
-    fn from(fingerprint: Fingerprint) -> Self {
-        fingerprint.to_string()
-    }
-}
+crate::text_form!(Fingerprint);
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

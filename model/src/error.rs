@@ -100,47 +100,30 @@ impl ExceptionKind {
     }
 }
 
-/// Second argument of an `OpPrereqError`: what kind of obstacle it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorCode {
-    /// A name has no address.
-    ResolverError,
-    /// There is not enough of something.
-    InsufficientResources,
-    /// There is not enough of something at the moment.
-    TempInsufficientResources,
-    /// The request makes no sense.
-    WrongInput,
-    /// The object is in a state that forbids it.
-    WrongState,
-    /// There is no such object.
-    UnknownEntity,
-    /// There is one already.
-    AlreadyExists,
-    /// Something that must be unique is taken.
-    ResourceNotUnique,
-    /// A bug of ours.
-    InternalError,
-    /// The surroundings of the cluster are at fault.
-    EnvironmentError,
-}
-
-impl ErrorCode {
-    /// The code on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ResolverError => "resolver_error",
-            Self::InsufficientResources => "insufficient_resources",
-            Self::TempInsufficientResources => "temp_insufficient_resources",
-            Self::WrongInput => "wrong_input",
-            Self::WrongState => "wrong_state",
-            Self::UnknownEntity => "unknown_entity",
-            Self::AlreadyExists => "already_exists",
-            Self::ResourceNotUnique => "resource_not_unique",
-            Self::InternalError => "internal_error",
-            Self::EnvironmentError => "environment_error",
-        }
+crate::words! {
+    /// Second argument of an `OpPrereqError`: what kind of obstacle it is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    ErrorCode {
+        /// A name has no address.
+        ResolverError = "resolver_error",
+        /// There is not enough of something.
+        InsufficientResources = "insufficient_resources",
+        /// There is not enough of something at the moment.
+        TempInsufficientResources = "temp_insufficient_resources",
+        /// The request makes no sense.
+        WrongInput = "wrong_input",
+        /// The object is in a state that forbids it.
+        WrongState = "wrong_state",
+        /// There is no such object.
+        UnknownEntity = "unknown_entity",
+        /// There is one already.
+        AlreadyExists = "already_exists",
+        /// Something that must be unique is taken.
+        ResourceNotUnique = "resource_not_unique",
+        /// A bug of ours.
+        InternalError = "internal_error",
+        /// The surroundings of the cluster are at fault.
+        EnvironmentError = "environment_error",
     }
 }
 

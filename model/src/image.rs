@@ -76,19 +76,7 @@ impl FromStr for ImageId {
     }
 }
 
-impl TryFrom<String> for ImageId {
-    type Error = ImageIdError;
-
-    fn try_from(text: String) -> Result<Self, ImageIdError> {
-        text.parse()
-    }
-}
-
-impl From<ImageId> for String {
-    fn from(id: ImageId) -> Self {
-        id.to_string()
-    }
-}
+crate::text_form!(ImageId);
 
 impl fmt::Display for ImageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -154,19 +142,13 @@ impl FromStr for Parameter {
     }
 }
 
-impl TryFrom<String> for Parameter {
-    type Error = ParameterError;
-
-    fn try_from(text: String) -> Result<Self, ParameterError> {
-        text.parse()
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
     }
 }
 
-impl From<Parameter> for String {
-    fn from(parameter: Parameter) -> Self {
-        parameter.0
-    }
-}
+crate::text_form!(Parameter);
 
 /// What a machine is to boot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

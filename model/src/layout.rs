@@ -143,6 +143,13 @@ impl Layout {
         Self { root: root.into() }
     }
 
+    /// The root of the environment, where set to nothing is as not set, or that of an installed machine.
+    #[must_use]
+    pub fn default_root() -> PathBuf {
+        let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
+        set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
+    }
+
     /// Whether this is the layout of an installed machine, of which there is one.
     #[must_use]
     pub fn is_installed(&self) -> bool {

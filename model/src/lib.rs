@@ -17,6 +17,8 @@
 
 pub mod kernel;
 pub mod layout;
+mod text_form;
+mod words;
 
 pub mod blob;
 pub mod job_id;

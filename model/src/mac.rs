@@ -69,18 +69,7 @@ fn read(text: &str) -> Option<MacAddress> {
     Some(MacAddress(bytes))
 }
 
-impl TryFrom<String> for MacAddress {
-    type Error = NameError;
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
-    }
-}
-
-impl From<MacAddress> for String {
-    fn from(mac: MacAddress) -> Self {
-        mac.to_string()
-    }
-}
+crate::text_form!(MacAddress);
 
 impl fmt::Display for MacAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

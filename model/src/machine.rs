@@ -258,39 +258,25 @@ pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// How far a machine came in its boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BootStage {
-    /// Its firmware got a lease.
-    Lease,
-    /// It fetched its loader.
-    Loader,
-    /// It fetched its boot script.
-    Script,
-    /// It fetched its kernel.
-    Kernel,
-    /// It fetched its last initial file system.
-    Initrd,
-    /// It fetched its configuration: that of Ignition, or user data of cloud-init.
-    Config,
-    /// Its operating system told that it runs.
-    System,
-}
-
-impl BootStage {
-    /// The word on the wire and in lists.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Lease => "lease",
-            Self::Loader => "loader",
-            Self::Script => "script",
-            Self::Kernel => "kernel",
-            Self::Initrd => "initrd",
-            Self::Config => "config",
-            Self::System => "system",
-        }
+crate::words! {
+    /// How far a machine came in its boot.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    BootStage {
+        /// Its firmware got a lease.
+        Lease = "lease",
+        /// It fetched its loader.
+        Loader = "loader",
+        /// It fetched its boot script.
+        Script = "script",
+        /// It fetched its kernel.
+        Kernel = "kernel",
+        /// It fetched its last initial file system.
+        Initrd = "initrd",
+        /// It fetched its configuration: that of Ignition, or user data of cloud-init.
+        Config = "config",
+        /// Its operating system told that it runs.
+        System = "system",
     }
 }
 

@@ -50,18 +50,7 @@ macro_rules! text_name {
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = $crate::name::NameError;
-            fn try_from(text: String) -> Result<Self, $crate::name::NameError> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(name: $name) -> Self {
-                name.0.as_ref().to_owned()
-            }
-        }
+        $crate::text_form!($name);
 
         impl std::borrow::Borrow<str> for $name {
             fn borrow(&self) -> &str {

@@ -128,30 +128,17 @@ pub struct RamdiskAgent {
     pub heard: Timestamp,
 }
 
-/// What an agent says of its work (Ironic's `agent_status`, version 1.72).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AgentStatus {
-    /// It began.
-    Start,
-    /// It is done.
-    End,
-    /// It failed.
-    Error,
-}
-
-impl AgentStatus {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Start, Self::End, Self::Error];
-
-    /// The word on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::End => "end",
-            Self::Error => "error",
-        }
+crate::words! {
+    /// What an agent says of its work (Ironic's `agent_status`, version 1.72).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    AgentStatus {
+        /// It began.
+        Start = "start",
+        /// It is done.
+        End = "end",
+        /// It failed.
+        Error = "error",
     }
 }
 

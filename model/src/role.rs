@@ -1,38 +1,26 @@
 //! Core: the roles of those who ask for something.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::layout::{ADMIN_GROUP, OPERATOR_GROUP, READ_GROUP};
 
-/// What somebody is trusted with; a greater one may do all that a lesser one may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Looks at everything but secrets.
-    Read,
-    /// Changes machines, networks, images and nodes' states, and manages jobs.
-    Operator,
-    /// Changes the cluster itself, adds, removes and restarts nodes.
-    Administrator,
+crate::words! {
+    /// What somebody is trusted with; a greater one may do all that a lesser one may.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    Role {
+        /// Looks at everything but secrets.
+        Read = "read",
+        /// Changes machines, networks, images and nodes' states, and manages jobs.
+        Operator = "operator",
+        /// Changes the cluster itself, adds, removes and restarts nodes.
+        Administrator = "administrator",
+    }
 }
 
 impl Role {
-    /// All of them, the least first.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Operator, Self::Administrator];
-
-    /// The word in documents and messages.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Operator => "operator",
-            Self::Administrator => "administrator",
-        }
-    }
-
     /// The group of this machine whose members have it.
     #[must_use]
     pub const fn group(self) -> &'static str {
@@ -41,12 +29,6 @@ impl Role {
             Self::Operator => OPERATOR_GROUP,
             Self::Administrator => ADMIN_GROUP,
         }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

@@ -1,8 +1,6 @@
 //! Core: whether a node may take the master role, as operators and programs are told: each node's
 //! answer, what follows, and what to do about it. `masterd` makes it; its log and `gnt` print it.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::code::{self, Code};
@@ -38,25 +36,17 @@ pub struct RoleCheck {
     pub what_to_do: Vec<String>,
 }
 
-/// What is attempted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RoleAttempt {
-    /// The previous master starts again.
-    Start,
-    /// The role moves, by an operator's will.
-    Failover,
-    /// The role moves by itself, since the master is silent.
-    Automatic,
-}
-
-impl fmt::Display for RoleAttempt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Start => "start as master",
-            Self::Failover => "failover",
-            Self::Automatic => "automatic failover",
-        })
+crate::words! {
+    /// What is attempted.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    RoleAttempt {
+        /// The previous master starts again.
+        Start = "start as master",
+        /// The role moves, by an operator's will.
+        Failover = "failover",
+        /// The role moves by itself, since the master is silent.
+        Automatic = "automatic failover",
     }
 }
 

@@ -5,52 +5,29 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where an opcode stands. The order matters: what is greater than `Running` is final.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OpStatus {
-    /// Accepted, not begun.
-    Queued,
-    /// Waiting for locks.
-    Waiting,
-    /// Was asked to end while waiting; only found in job files that Ganeti wrote.
-    Canceling,
-    /// Has its locks and runs.
-    Running,
-    /// Ended before it did its work.
-    Canceled,
-    /// Ended well.
-    Success,
-    /// Failed.
-    Error,
+crate::words! {
+    /// Where an opcode stands. The order matters: what is greater than `Running` is final.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    OpStatus {
+        /// Accepted, not begun.
+        Queued = "queued",
+        /// Waiting for locks.
+        Waiting = "waiting",
+        /// Was asked to end while waiting; only found in job files that Ganeti wrote.
+        Canceling = "canceling",
+        /// Has its locks and runs.
+        Running = "running",
+        /// Ended before it did its work.
+        Canceled = "canceled",
+        /// Ended well.
+        Success = "success",
+        /// Failed.
+        Error = "error",
+    }
 }
 
 impl OpStatus {
-    /// Every status, in order.
-    pub const ALL: [Self; 7] = [
-        Self::Queued,
-        Self::Waiting,
-        Self::Canceling,
-        Self::Running,
-        Self::Canceled,
-        Self::Success,
-        Self::Error,
-    ];
-
-    /// The word on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Waiting => "waiting",
-            Self::Canceling => "canceling",
-            Self::Running => "running",
-            Self::Canceled => "canceled",
-            Self::Success => "success",
-            Self::Error => "error",
-        }
-    }
-
     /// Whether nothing can happen to it any more.
     #[must_use]
     pub fn is_final(self) -> bool {
@@ -78,12 +55,6 @@ impl OpStatus {
                 Err(Illegal { status: self, event })
             }
         }
-    }
-}
-
-impl fmt::Display for OpStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

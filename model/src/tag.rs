@@ -14,37 +14,21 @@ pub const TAGS_MAX: usize = 4_096;
 /// Most missing tags that an error names; nobody reads more.
 const NAMED_MAX: usize = 64;
 
-/// What kinds of objects have tags.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TagKind {
-    /// The cluster.
-    Cluster,
-    /// A node.
-    Node,
-    /// A node group.
-    NodeGroup,
-    /// An instance.
-    Instance,
-    /// A network.
-    Network,
-}
-
-impl TagKind {
-    /// Every kind.
-    pub const ALL: [Self; 5] =
-        [Self::Cluster, Self::Node, Self::NodeGroup, Self::Instance, Self::Network];
-
-    /// The word on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cluster => "cluster",
-            Self::Node => "node",
-            Self::NodeGroup => "nodegroup",
-            Self::Instance => "instance",
-            Self::Network => "network",
-        }
+crate::words! {
+    /// What kinds of objects have tags.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    TagKind {
+        /// The cluster.
+        Cluster = "cluster",
+        /// A node.
+        Node = "node",
+        /// A node group.
+        NodeGroup = "nodegroup",
+        /// An instance.
+        Instance = "instance",
+        /// A network.
+        Network = "network",
     }
 }
 

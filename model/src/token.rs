@@ -3,7 +3,6 @@
 //! A token is 256 random bits, so that nobody finds it by trying, however fast the hash is: a slow one,
 //! which passwords of people need, would cost each request and protect nothing.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -148,32 +147,16 @@ impl TokenGrant {
     }
 }
 
-/// How a token stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TokenState {
-    /// It lets in.
-    Active,
-    /// It has ended by itself.
-    Expired,
-    /// Somebody ended it.
-    Revoked,
-}
-
-impl TokenState {
-    /// The word in lists and logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
-        }
-    }
-}
-
-impl fmt::Display for TokenState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+crate::words! {
+    /// How a token stands.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    TokenState {
+        /// It lets in.
+        Active = "active",
+        /// It has ended by itself.
+        Expired = "expired",
+        /// Somebody ended it.
+        Revoked = "revoked",
     }
 }
 

@@ -77,7 +77,7 @@ pub struct EnrollOptions {
 #[derive(Debug, Clone, Args)]
 pub struct AgentOptions {
     /// Directory that all paths are below; the variable GANTRY_ROOT sets it too.
-    #[arg(long, global = true, value_name = "DIR", default_value_os_t = default_root())]
+    #[arg(long, global = true, value_name = "DIR", default_value_os_t = Layout::default_root())]
     pub root: PathBuf,
     /// Port of the node protocol.
     #[arg(long, global = true, value_name = "PORT", default_value_t = RPC_PORT)]
@@ -145,6 +145,8 @@ impl AgentOptions {
         let default_keys = (self.boot_port == BOOT_PORT).then_some(KEYS_PORT);
         let keys = self.keys_port.or(default_keys).filter(|port| *port != 0);
         let boot = SocketAddr::new(self.boot_address, self.boot_port);
+        let metrics = (Ipv4Addr::LOCALHOST, NODE_METRICS_PORT);
+        let usual_metrics = Endpoint::of_installed(self.layout().is_installed(), metrics);
         Settings {
             layout: self.layout(),
             rpc: SocketAddr::new(self.rpc_address, self.rpc_port),
@@ -157,7 +159,7 @@ impl AgentOptions {
                 boot,
                 counters: Arc::default(),
             },
-            metrics: self.metrics.unwrap_or_else(|| default_metrics(&self.layout())),
+            metrics: self.metrics.unwrap_or(usual_metrics),
             versions: Versions::OURS,
             powercycle: powercycle::of_machine(self.allow_powercycle, &self.layout()),
             segment_bytes: SEGMENT_BYTES,
@@ -166,22 +168,6 @@ impl AgentOptions {
             clock: Clock::system(),
         }
     }
-}
-
-/// A fixed port can be had once on a machine: below another root it is left to who asks for it.
-fn default_metrics(layout: &Layout) -> Endpoint {
-    if layout.is_installed() {
-        Endpoint::At((Ipv4Addr::LOCALHOST, NODE_METRICS_PORT).into())
-    } else {
-        Endpoint::Nowhere
-    }
-}
-
-/// The root of the environment, where set to nothing is as not set, or that of an installed
-/// machine.
-fn default_root() -> PathBuf {
-    let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
-    set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
 }
 
 #[cfg(test)]

@@ -113,17 +113,9 @@ impl TryFrom<String> for Hash {
     type Error = NoHash;
 
     fn try_from(text: String) -> Result<Self, NoHash> {
-        let digits = text.as_bytes();
-        if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
-            return Err(NoHash { text });
-        }
         let mut hash = [0; 32];
-        for (byte, pair) in hash.iter_mut().zip(digits.chunks(2)) {
-            let digit =
-                |digit: u8| char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok());
-            *byte = pair.iter().filter_map(|&d| digit(d)).fold(0, |sum, d| sum << 4 | d);
-        }
-        Ok(Self(hash))
+        let read = hex::decode_to_slice(&text, &mut hash);
+        read.map(|()| Self(hash)).map_err(|_error| NoHash { text })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stdx::metrics::Kind::{Counter, Gauge, Histogram};
+use stdx::families;
 use stdx::metrics::{Endpoint, Family, Page, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -11,27 +11,14 @@ use crate::meters::CLASSES;
 use crate::state::Front;
 
 /// Every number, printed in `docs/metrics.md`.
-pub const FAMILIES: &[Family] = &[
-    Family::new("gantry_rapi_info", Gauge, &["version"], "Always 1; which version runs"),
-    Family::new(
-        "gantry_rapi_request_seconds",
-        Histogram,
-        &[],
-        "Time of requests until the answer is ready; waits for jobs last on purpose",
-    ),
-    Family::new(
-        "gantry_rapi_answers",
-        Counter,
-        &["class"],
-        "Answers, by the class of their status",
-    ),
-    Family::new(
-        "gantry_rapi_wrong_passwords",
-        Counter,
-        &[],
-        "Requests with a wrong password, token or certificate, or an unknown user",
-    ),
-];
+pub const FAMILIES: &[Family] = families! {
+    "gantry_rapi_info" Gauge ["version"] "Always 1; which version runs";
+    "gantry_rapi_request_seconds" Histogram []
+        "Time of requests until the answer is ready; waits for jobs last on purpose";
+    "gantry_rapi_answers" Counter ["class"] "Answers, by the class of their status";
+    "gantry_rapi_wrong_passwords" Counter []
+        "Requests with a wrong password, token or certificate, or an unknown user";
+};
 
 /// Takes the numbers.
 #[must_use]

@@ -22,7 +22,7 @@ use crate::state::Compatibility;
 )]
 pub struct Options {
     /// Directory that all paths are below; the variable GANTRY_ROOT sets it too.
-    #[arg(long, value_name = "DIR", default_value_os_t = default_root())]
+    #[arg(long, value_name = "DIR", default_value_os_t = Layout::default_root())]
     pub root: PathBuf,
     /// Address to serve on.
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
@@ -112,16 +112,11 @@ impl Options {
         self.users.clone().unwrap_or_else(|| self.layout().rapi_users())
     }
 
-    /// Where metrics are served. A fixed port can be had once on a machine: below another root it is left to
-    /// who asks for it.
+    /// Where metrics are served.
     #[must_use]
     pub fn metrics(&self) -> Endpoint {
-        let default = if self.layout().is_installed() {
-            Endpoint::At((Ipv4Addr::LOCALHOST, RAPI_METRICS_PORT).into())
-        } else {
-            Endpoint::Nowhere
-        };
-        self.metrics.unwrap_or(default)
+        let usual = (Ipv4Addr::LOCALHOST, RAPI_METRICS_PORT);
+        self.metrics.unwrap_or(Endpoint::of_installed(self.layout().is_installed(), usual))
     }
 }
 
@@ -130,12 +125,6 @@ fn on_loopback(text: &str) -> Result<SocketAddr, String> {
     let address = text.parse::<SocketAddr>().map_err(|error| error.to_string())?;
     let why = || "only loopback, such as 127.0.0.1:5081, is served without TLS".to_owned();
     address.ip().is_loopback().then_some(address).ok_or_else(why)
-}
-
-/// The root of the environment, where set to nothing is as not set, or that of an installed machine.
-fn default_root() -> PathBuf {
-    let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
-    set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
 }
 
 #[cfg(test)]

@@ -4,16 +4,13 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use bytes::Bytes;
-use hyper::body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -157,8 +154,13 @@ async fn answer(
             Arc::new(Running { of: Arc::clone(&requests), counts: AtomicBool::new(false) });
         request.extensions_mut().insert(Arc::clone(&running));
         async move {
+            // The body has this to its end, and its request runs so long.
+            let holds = move |error: axum::Error| {
+                let _running = &running;
+                error
+            };
             let answer = router.call(request).await.unwrap_or_else(|never| match never {});
-            Ok::<_, Infallible>(answer.map(|body| Answer { body, _running: running }))
+            Ok::<_, Infallible>(answer.map(|body| body.map_err(holds)))
         }
     });
     let mut serving =
@@ -208,31 +210,5 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.rests();
-    }
-}
-
-/// What is sent; its request runs to its end.
-struct Answer {
-    body: Body,
-    _running: Arc<Running>,
-}
-
-impl hyper::body::Body for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

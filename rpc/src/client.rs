@@ -26,10 +26,6 @@ pub(crate) mod watched;
 pub use error::{Refusal, RpcError};
 use pool::Pool;
 
-/// Nodes that are asked at the same time by [`Client::call_many`]: enough to keep one slow node
-/// from delaying the rest, few enough that a big cluster does not open everything at once.
-const CALLS_AT_ONCE: usize = 32;
-
 /// Times of the asking side; the defaults are right for a cluster, tests shorten them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientTimes {
@@ -206,34 +202,6 @@ impl Client {
             AnswerBody::Reply(reply) => serde_json::from_str(reply.get()).map_err(malformed),
             AnswerBody::Error(failure) => Err(refused(target, C::TRAITS.name, failure)),
         }
-    }
-
-    /// Calls many nodes, at most some dozen at the same time; the answers are in the order of
-    /// `targets`.
-    pub async fn call_many<C: Call + Clone>(
-        &self,
-        targets: &[NodeTarget],
-        call: C,
-        meta: Meta,
-    ) -> Vec<Result<C::Reply, RpcError>> {
-        let places = Arc::new(tokio::sync::Semaphore::new(CALLS_AT_ONCE));
-        let mut set = tokio::task::JoinSet::new();
-        for (at, target) in targets.iter().enumerate() {
-            let (client, places) = (self.clone(), Arc::clone(&places));
-            let (target, call) = (target.clone(), call.clone());
-            set.spawn(async move {
-                let _place = places.acquire_owned().await;
-                (at, client.call(&target, call, meta).await)
-            });
-        }
-        let mut answers: Vec<_> = (0..targets.len()).map(|_| None).collect();
-        while let Some(joined) = set.join_next().await {
-            match joined {
-                Ok((at, answer)) => answers[at] = Some(answer),
-                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-            }
-        }
-        answers.into_iter().map(|answer| answer.expect("every target has its task")).collect()
     }
 
     /// Drops every connection and waits for the tasks that ran them.

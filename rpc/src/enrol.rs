@@ -5,11 +5,8 @@
 //! the fingerprint, so that it talks to that node and no other; sends the secret, so that the node
 //! knows that this master was meant; signs the node's request and hands over the identity.
 
-use std::net::SocketAddr;
-
-use model::NodeName;
 use model::Secret;
-use model::enrol::{EnrolSecret, Fingerprint, SECRET_BYTES, Token};
+use model::enrol::{EnrolSecret, SECRET_BYTES};
 
 use crate::identity::{self, IdentityError};
 
@@ -28,16 +25,6 @@ pub fn new_secret() -> Result<EnrolSecret, IdentityError> {
     let mut bytes = [0; SECRET_BYTES];
     identity::random(&mut bytes)?;
     Ok(Secret::new(bytes))
-}
-
-impl Invitation {
-    /// What `token` says, for the node that is to be called `node`; `address` is what the token's
-    /// host name was found to mean.
-    #[must_use]
-    pub fn from_token(token: &Token, node: NodeName, address: SocketAddr) -> Self {
-        let fingerprint: Fingerprint = token.fingerprint;
-        Self { node, address, fingerprint, secret: token.secret.clone() }
-    }
 }
 
 #[cfg(test)]

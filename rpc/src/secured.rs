@@ -20,7 +20,6 @@ mod listener;
 pub use listener::Listener;
 pub(crate) use listener::{Arrived, linger};
 
-use crate::certificate::fingerprint;
 #[cfg(any(test, feature = "simulation"))]
 use crate::shown::Shown;
 #[cfg(any(test, feature = "simulation"))]
@@ -57,7 +56,7 @@ impl Called {
         match self {
             Self::Tls(stream) => {
                 let chain = stream.get_ref().1.peer_certificates()?;
-                chain.first().map(|certificate| fingerprint(certificate))
+                chain.first().map(|certificate| Fingerprint::of(certificate))
             }
             #[cfg(any(test, feature = "simulation"))]
             Self::Simulated(_) => None,
@@ -80,7 +79,7 @@ impl Answered {
         match self {
             Self::Tls(stream) => {
                 let chain = stream.get_ref().1.peer_certificates()?;
-                chain.first().map(|certificate| fingerprint(certificate))
+                chain.first().map(|certificate| Fingerprint::of(certificate))
             }
             #[cfg(any(test, feature = "simulation"))]
             Self::Simulated(stream) => stream.caller(),

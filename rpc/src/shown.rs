@@ -12,7 +12,7 @@ use rustls::{Error, SignatureScheme};
 
 use model::enrol::Fingerprint;
 
-use crate::certificate::{fingerprint, provider};
+use crate::certificate::provider;
 
 /// A certificate and its key.
 pub(crate) struct Pair {
@@ -33,7 +33,7 @@ impl Pair {
     ) -> Result<Self, Error> {
         let certified =
             CertifiedKey::from_der(vec![certificate.clone()], key.clone_key(), &provider())?;
-        let fingerprint = fingerprint(&certificate);
+        let fingerprint = Fingerprint::of(&certificate);
         Ok(Self { certificate, key, fingerprint, certified: Arc::new(certified) })
     }
 }

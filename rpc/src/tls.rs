@@ -13,6 +13,7 @@ use rustls::{ClientConfig, ServerConfig};
 
 use model::NodeName;
 use model::enrol::Fingerprint;
+use stdx::pinned::Pinned;
 
 use crate::calls::{AllowList, Caller};
 use crate::certificate::provider;
@@ -20,7 +21,7 @@ use crate::identity::NodeIdentity;
 
 mod verify;
 
-use verify::{AllowedClient, PinnedAgent, PinnedEnrolment};
+use verify::{AllowedClient, PinnedAgent};
 
 /// Protocol names, RFC 7301: the server speaks what the client chose, it never guesses.
 pub(crate) const ALPN_H2: &[u8] = b"h2";
@@ -100,7 +101,7 @@ pub fn server_config(
             .map_err(|error| rustls::Error::General(error.to_string()))?;
     let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_client_cert_verifier(Arc::new(AllowedClient::new(roots, allowed)))
+        .with_client_cert_verifier(Arc::new(AllowedClient { roots, allowed }))
         .with_cert_resolver(Arc::new(identity.shown()));
     Ok(without_resumption(config))
 }
@@ -164,7 +165,7 @@ pub(crate) fn client_config(
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(PinnedAgent::new(roots, pins)))
+        .with_custom_certificate_verifier(Arc::new(PinnedAgent { roots, pins }))
         .with_client_cert_resolver(Arc::new(identity.shown()));
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![alpn.to_vec()];
@@ -176,10 +177,11 @@ pub(crate) fn enrolment_client_config(
     pin: Option<Fingerprint>,
 ) -> Result<ClientConfig, rustls::Error> {
     let provider = provider();
-    let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+    let pinned = Pinned::new(pin.map(|pin| *pin.as_bytes()), &provider);
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(PinnedEnrolment::new(pin, provider)))
+        .with_custom_certificate_verifier(Arc::new(pinned))
         .with_no_client_auth();
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![ALPN_H2.to_vec()];

@@ -6,6 +6,7 @@
 //! terminal or a log, [`daemon`] is what every daemon does at its start and end, `metrics` (a feature)
 //! counts for Prometheus, [`admission`] bounds the connections of a listener, [`throttle`] the lines of
 //! a log, [`net`] holds the sockets that know their interface, [`peer`] tells about the other end of one,
+//! `pinned` (a feature) knows servers by their certificate alone,
 //! [`acl`] lets groups use a file, [`terminal`] reads
 //! what must not be seen; [`file_system`] ends one, for
 //! tests.
@@ -24,6 +25,8 @@ pub mod metrics;
 pub mod net;
 pub mod owner;
 pub mod peer;
+#[cfg(feature = "tls")]
+pub mod pinned;
 pub mod tasks;
 pub mod terminal;
 pub mod text;

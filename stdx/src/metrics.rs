@@ -52,18 +52,20 @@ pub struct Family {
     pub help: &'static str,
 }
 
-impl Family {
-    /// A line of a table.
-    #[must_use]
-    pub const fn new(
-        name: &'static str,
-        kind: Kind,
-        labels: &'static [&'static str],
-        help: &'static str,
-    ) -> Self {
-        Self { name, kind, labels, help }
-    }
+/// The table of a program: name, kind, labels and meaning of each family.
+#[macro_export]
+macro_rules! families {
+    ($($name:literal $kind:ident [$($label:literal),*] $help:literal;)+) => {
+        &[$($crate::metrics::Family {
+            name: $name,
+            kind: $crate::metrics::Kind::$kind,
+            labels: &[$($label),*],
+            help: $help,
+        },)+]
+    };
+}
 
+impl Family {
     /// Its row in a document: `| name | kind | labels | meaning |`.
     #[must_use]
     pub fn row(&self) -> String {

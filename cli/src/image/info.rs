@@ -1,12 +1,11 @@
 //! `gnt image info`.
 
-use luxi::method::{Query, QueryFields, What};
-use luxi::query::Table;
+use luxi::method::What;
 use model::blob::Blob;
 use model::image::ImageFiles;
 use serde_json::Value;
 
-use crate::cells::{self, Look, Units};
+use crate::all_fields;
 use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
 use crate::list::as_json;
@@ -16,9 +15,6 @@ use crate::session::Session;
 
 /// Shows images by their names, or by names and versions.
 pub(super) fn run(images: &[String], json: bool, session: &Session) -> Result<(), CliError> {
-    let mut client = session.connect()?;
-    let known = session.call(&mut client, &QueryFields { what: What::Image, fields: None })?;
-    let fields: Vec<String> = known.fields.iter().map(|field| field.name.to_string()).collect();
     let (versions, names): (Vec<String>, Vec<String>) =
         images.iter().cloned().partition(|image| image.contains('/'));
     let chosen = [("image", versions), ("name", names)].into_iter();
@@ -26,10 +22,11 @@ pub(super) fn run(images: &[String], json: bool, session: &Session) -> Result<()
     let (mut objects, mut shown, mut missing) = (Vec::new(), Vec::new(), Ok(()));
     for (key, names) in chosen {
         let chosen = Selection::named(key, &names);
-        let fields = fields.iter().cloned().collect();
-        let table = client.call(&Query { what: What::Image, fields, filter: chosen.filter() })?;
+        let table = all_fields::ask(What::Image, &chosen, &[], session)?;
         objects.extend(as_json(&table));
-        shown.extend(entries(&table, session));
+        shown.extend(all_fields::entries(What::Image, &table, session, |field, cell| {
+            if field == "files" { told(cell.value()?) } else { None }
+        }));
         missing = missing.and(chosen.all_in(What::Image, &table));
     }
     if json {
@@ -40,31 +37,7 @@ pub(super) fn run(images: &[String], json: bool, session: &Session) -> Result<()
     missing
 }
 
-fn entries(table: &Table, session: &Session) -> Vec<Vec<Entry>> {
-    let look = Look {
-        what: What::Image,
-        units: Units::H,
-        verbose: true,
-        times: session.times(),
-        own: true,
-    };
-    let of_row = |row: &Vec<_>| {
-        let cells = row.iter().zip(&table.fields);
-        let entry =
-            cells.map(|(cell, field)| match files(cell).filter(|_| field.name == "files") {
-                Some(files) => Entry::new(field.title.as_ref(), files),
-                None => Entry::new(field.title.as_ref(), cells::text(cell, field, look)),
-            });
-        entry.collect()
-    };
-    table.data.iter().map(of_row).collect()
-}
-
 /// Each file with its digest and its length.
-fn files(cell: &luxi::query::Cell) -> Option<Detail> {
-    told(cell.value()?)
-}
-
 fn told(value: &Value) -> Option<Detail> {
     let line = |name: String, blob: Blob| {
         Entry::new(name, format!("{}, {} bytes", blob.sha256, blob.size))

@@ -1,10 +1,10 @@
 //! `gnt network info`.
 
-use luxi::method::{Query, QueryFields, What};
-use luxi::query::{Cell, Table};
+use luxi::method::What;
+use luxi::query::Cell;
 use model::network::Subnet;
 
-use crate::cells::{self, Look, Units};
+use crate::all_fields;
 use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
 use crate::list::as_json;
@@ -17,42 +17,17 @@ const MAP_WIDTH: usize = 64;
 
 /// Shows networks by their names, or all.
 pub(super) fn run(networks: &[String], json: bool, session: &Session) -> Result<(), CliError> {
-    let mut client = session.connect()?;
-    let known = session.call(&mut client, &QueryFields { what: What::Network, fields: None })?;
-    let fields = known.fields.iter().map(|field| field.name.to_string()).collect();
     let chosen = Selection::named("name", networks);
-    let table = client.call(&Query { what: What::Network, fields, filter: chosen.filter() })?;
+    let table = all_fields::ask(What::Network, &chosen, &[], session)?;
     if json {
         return say_json(&as_json(&table));
     }
-    say_lines(&details::lines(entries(&table, session)))
-}
-
-fn entries(table: &Table, session: &Session) -> Vec<Vec<Entry>> {
-    let look = Look {
-        what: What::Network,
-        units: Units::H,
-        verbose: true,
-        times: session.times(),
-        own: true,
-    };
-    let of_row = |row: &Vec<Cell>| {
-        let cells = row.iter().zip(&table.fields);
-        let entry = cells.map(|(cell, field)| {
-            let detail = match field.name.as_ref() {
-                "subnets" => subnets(cell),
-                "map" => map(cell),
-                _ => None,
-            };
-            let title = field.title.as_ref();
-            match detail {
-                Some(detail) => Entry::new(title, detail),
-                None => Entry::new(title, cells::text(cell, field, look)),
-            }
-        });
-        entry.collect()
-    };
-    table.data.iter().map(of_row).collect()
+    let networks = all_fields::entries(What::Network, &table, session, |field, cell| match field {
+        "subnets" => subnets(cell),
+        "map" => map(cell),
+        _ => None,
+    });
+    say_lines(&details::lines(networks))
 }
 
 /// Each subnet with what it has.

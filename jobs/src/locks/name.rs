@@ -3,106 +3,58 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-/// What kind of thing a lock protects; the order is that in which locks are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// The cluster: the big lock.
-    Cluster,
-    /// Instances, by name.
-    Instance,
-    /// Node groups, by UUID.
-    NodeGroup,
-    /// Nodes, by name.
-    Node,
-    /// What a node has to give (memory, disks), where the node itself stays usable.
-    NodeRes,
-    /// Networks, by UUID.
-    Network,
-    /// Machines of the inventory, by serial.
-    Machine,
-    /// Switches, by name.
-    Switch,
-    /// Images that machines boot, by name.
-    Image,
-    /// The configuration as a whole.
-    Config,
+model::words! {
+    /// What kind of thing a lock protects; the order is that in which locks are taken.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    Level {
+        /// The cluster: the big lock.
+        Cluster = "cluster",
+        /// Instances, by name.
+        Instance = "instance",
+        /// Node groups, by UUID.
+        NodeGroup = "nodegroup",
+        /// Nodes, by name.
+        Node = "node",
+        /// What a node has to give (memory, disks), where the node itself stays usable.
+        NodeRes = "node-res",
+        /// Networks, by UUID.
+        Network = "network",
+        /// Machines of the inventory, by serial.
+        Machine = "machine",
+        /// Switches, by name.
+        Switch = "switch",
+        /// Images that machines boot, by name.
+        Image = "image",
+        /// The configuration as a whole.
+        Config = "config",
+    }
 }
 
 impl Level {
-    /// All levels, in order.
-    pub const ALL: [Self; 10] = [
-        Self::Cluster,
-        Self::Instance,
-        Self::NodeGroup,
-        Self::Node,
-        Self::NodeRes,
-        Self::Network,
-        Self::Machine,
-        Self::Switch,
-        Self::Image,
-        Self::Config,
-    ];
-
-    /// The first part of a lock's name, Ganeti's word where it has one.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Cluster => "cluster",
-            Self::Instance => "instance",
-            Self::NodeGroup => "nodegroup",
-            Self::Node => "node",
-            Self::NodeRes => "node-res",
-            Self::Network => "network",
-            Self::Machine => "machine",
-            Self::Switch => "switch",
-            Self::Image => "image",
-            Self::Config => "config",
-        }
-    }
-
     /// Place in [`Self::ALL`].
     pub(super) fn index(self) -> usize {
         self as usize
     }
 }
 
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+model::words! {
+    /// How a lock is held.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    Mode {
+        /// Together with other shared owners.
+        Shared = "shared",
+        /// Alone.
+        Exclusive = "exclusive",
     }
-}
-
-/// How a lock is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mode {
-    /// Together with other shared owners.
-    Shared,
-    /// Alone.
-    Exclusive,
 }
 
 impl Mode {
-    /// The word that clients see.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::Exclusive => "exclusive",
-        }
-    }
-
     /// The modes in which others may not hold what is held in this one.
     pub(super) fn conflicts(self) -> &'static [Self] {
         match self {
             Self::Shared => &[Self::Exclusive],
             Self::Exclusive => &[Self::Shared, Self::Exclusive],
         }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -12,72 +12,49 @@ use serde::{Serialize, Serializer};
 use super::Row;
 use crate::limits::FIELDS_MAX;
 
-/// The kinds of objects that can be listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum What {
-    /// Hosts of the cluster.
-    Node,
-    /// Virtual machines.
-    Instance,
-    /// Node groups.
-    Group,
-    /// Jobs of the queue.
-    Job,
-    /// Locks that are held or waited for.
-    Lock,
-    /// Networks.
-    Network,
-    /// Exports of instances.
-    Export,
-    /// Filter rules of the queue.
-    Filter,
-    /// Bare-metal servers of the inventory; ours.
-    Machine,
-    /// Operating systems that machines boot; ours.
-    Image,
-    /// Files that machines fetch by name; ours.
-    Asset,
-    /// Racks, how they stand; ours.
-    Rack,
-    /// Leases; ours.
-    Lease,
-    /// Machines that were seen in a rack and are not registered; ours.
-    Unregistered,
-    /// Claims on addresses of networks; ours.
-    Claim,
-    /// Templates of hosts' networks; ours.
-    #[serde(rename = "network-template")]
-    NetworkTemplate,
-    /// Templates of what machines boot with; ours.
-    #[serde(rename = "boot-template")]
-    BootTemplate,
-    /// Tokens of the front door; ours.
-    Token,
-}
-
-impl fmt::Display for What {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Node => "node",
-            Self::Instance => "instance",
-            Self::Group => "group",
-            Self::Job => "job",
-            Self::Lock => "lock",
-            Self::Network => "network",
-            Self::Export => "export",
-            Self::Filter => "filter",
-            Self::Machine => "machine",
-            Self::Image => "image",
-            Self::Asset => "asset",
-            Self::Rack => "rack",
-            Self::Lease => "lease",
-            Self::Unregistered => "unregistered",
-            Self::Claim => "claim",
-            Self::NetworkTemplate => "network-template",
-            Self::BootTemplate => "boot-template",
-            Self::Token => "token",
-        })
+model::words! {
+    /// The kinds of objects that can be listed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    What {
+        /// Hosts of the cluster.
+        Node = "node",
+        /// Virtual machines.
+        Instance = "instance",
+        /// Node groups.
+        Group = "group",
+        /// Jobs of the queue.
+        Job = "job",
+        /// Locks that are held or waited for.
+        Lock = "lock",
+        /// Networks.
+        Network = "network",
+        /// Exports of instances.
+        Export = "export",
+        /// Filter rules of the queue.
+        Filter = "filter",
+        /// Bare-metal servers of the inventory; ours.
+        Machine = "machine",
+        /// Operating systems that machines boot; ours.
+        Image = "image",
+        /// Files that machines fetch by name; ours.
+        Asset = "asset",
+        /// Racks, how they stand; ours.
+        Rack = "rack",
+        /// Leases; ours.
+        Lease = "lease",
+        /// Machines that were seen in a rack and are not registered; ours.
+        Unregistered = "unregistered",
+        /// Claims on addresses of networks; ours.
+        Claim = "claim",
+        /// Templates of hosts' networks; ours.
+        #[serde(rename = "network-template")]
+        NetworkTemplate = "network-template",
+        /// Templates of what machines boot with; ours.
+        #[serde(rename = "boot-template")]
+        BootTemplate = "boot-template",
+        /// Tokens of the front door; ours.
+        Token = "token",
     }
 }
 

@@ -12,12 +12,8 @@ use model::node::{Node, NodeRole};
 use model::opcode::{AssetRemove, AssetSet, AssetWritten};
 
 use super::image::distribute;
-use super::{Context, Failure, LogicalUnit, Wanted, rack};
+use super::{Context, Failure, LogicalUnit, Wanted, rack, wrong};
 use crate::config::{Config, ConfigChange};
-
-fn wrong(text: String) -> Exception {
-    Exception::prereq(text, ErrorCode::WrongInput)
-}
 
 /// Checks what the types alone do not.
 fn check_form(op: &AssetSet, config: &Config) -> Result<(), Exception> {

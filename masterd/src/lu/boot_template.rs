@@ -13,7 +13,7 @@ use model::machine::Machine;
 use model::opcode::{BootTemplateAdd, BootTemplateRemove};
 use model::{Exception, Timestamp, Word};
 
-use super::{Context, Failure, LogicalUnit, Wanted, rack};
+use super::{Context, Failure, LogicalUnit, Wanted, rack, wrong};
 use crate::boot_template::{Prepared, written};
 use crate::config::{Config, ConfigChange};
 use crate::queue::Decision;
@@ -61,10 +61,6 @@ struct Added {
     newer: Option<BootTemplateKey>,
     /// Versions that were too many.
     dropped: Vec<BootTemplateKey>,
-}
-
-fn wrong(text: String) -> Exception {
-    Exception::prereq(text, ErrorCode::WrongInput)
 }
 
 /// The same upload again is the same success.

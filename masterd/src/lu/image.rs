@@ -15,7 +15,7 @@ use model::opcode::{ImageAdd, ImageRemove};
 use model::{Coded as _, Exception, NodeName, Timestamp};
 use rpc::RpcError;
 
-use super::{Context, Failure, LogicalUnit, Wanted, rack};
+use super::{Context, Failure, LogicalUnit, Wanted, rack, wrong};
 use crate::blobs::{SendError, Sending};
 use crate::config::{Config, ConfigChange};
 use crate::rack_document::image_of;
@@ -111,10 +111,6 @@ impl Form for ImageAdd {
             _ => Ok(()),
         }
     }
-}
-
-fn wrong(text: String) -> Exception {
-    Exception::prereq(text, ErrorCode::WrongInput)
 }
 
 fn is_new(config: &Config, id: &ImageId) -> Result<(), Exception> {

@@ -12,7 +12,7 @@ use model::opcode::network::OrNone;
 use model::opcode::{NetworkAdd, NetworkRemove, NetworkSetParams};
 use model::{Exception, Timestamp, Uuid, tag};
 
-use super::{Context, Failure, LogicalUnit, Wanted};
+use super::{Context, Failure, LogicalUnit, Wanted, wrong};
 use crate::config::{Config, ConfigChange};
 
 mod claim;
@@ -23,10 +23,6 @@ pub(crate) use claim::released_by;
 
 /// Networks of a cluster: VLANs have 4,094 numbers.
 const NETWORKS_MAX: usize = 4_094;
-
-fn wrong(text: impl Into<String>) -> Exception {
-    Exception::prereq(text.into(), ErrorCode::WrongInput)
-}
 
 /// The lock of a network, and those of its node group where it has one.
 fn lock(network: &Network, level: Level) -> Wanted {

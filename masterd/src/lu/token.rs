@@ -6,7 +6,7 @@ use model::opcode::{TokenAdd, TokenRemove};
 use model::token::{DAYS_MAX, RESERVED, SECONDS_PER_DAY, TOKENS_MAX, Token, TokenState};
 use model::{Exception, Timestamp, Word};
 
-use super::{Context, Failure, LogicalUnit, Wanted};
+use super::{Context, Failure, LogicalUnit, Wanted, wrong};
 use crate::config::{Config, ConfigChange};
 
 impl LogicalUnit for TokenAdd {
@@ -27,10 +27,6 @@ impl LogicalUnit for TokenAdd {
         let now = context.now();
         context.transact(move |config| Ok((added(&self, config, now)?, ()))).await
     }
-}
-
-fn wrong(text: String) -> Exception {
-    Exception::prereq(text, ErrorCode::WrongInput)
 }
 
 /// The changes that add a token and forget those that ended long ago. The same again is the same success.

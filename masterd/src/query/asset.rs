@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::NodeName;
 use model::asset::Asset;
 
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, fields, json};
 
 /// An asset with who has it.
 #[derive(Debug, Clone)]
@@ -18,19 +18,16 @@ pub struct AssetRow {
 }
 
 /// The table.
-pub const FIELDS: &[Field<AssetRow>] = &[
-    field!("name", "Asset", Text, "Name", |r| Cell::normal(r.asset.name.as_str())),
-    field!("id", "ID", Number, "Number of the upload, higher than of any before", |r| {
-        Cell::normal(r.asset.id)
-    }),
-    field!("content_type", "ContentType", Text, "Type of content", |r| {
-        Cell::normal(r.asset.content_type.as_str())
-    }),
-    field!("size", "Size", Number, "Bytes", |r| Cell::normal(r.asset.blob.size)),
-    field!("sha256", "SHA256", Text, "SHA-256 of what it holds", |r| {
-        Cell::normal(r.asset.blob.sha256.to_string())
-    }),
-    field!("options", "Options", Other, "What else is told of it", |r| json(&r.asset.options)),
-    field!("held_by", "HeldBy", Other, "Nodes that have its file", |r| json(&r.held_by)),
-    field!("ctime", "CTime", Timestamp, "When it was uploaded", |r| json(&r.asset.ctime)),
-];
+pub const FIELDS: &[Field<AssetRow>] = fields! {
+    "name", "Asset", Text, "Name", |r| Cell::normal(r.asset.name.as_str());
+    "id", "ID", Number, "Number of the upload, higher than of any before",
+        |r| Cell::normal(r.asset.id);
+    "content_type", "ContentType", Text, "Type of content",
+        |r| Cell::normal(r.asset.content_type.as_str());
+    "size", "Size", Number, "Bytes", |r| Cell::normal(r.asset.blob.size);
+    "sha256", "SHA256", Text, "SHA-256 of what it holds",
+        |r| Cell::normal(r.asset.blob.sha256.to_string());
+    "options", "Options", Other, "What else is told of it", |r| json(&r.asset.options);
+    "held_by", "HeldBy", Other, "Nodes that have its file", |r| json(&r.held_by);
+    "ctime", "CTime", Timestamp, "When it was uploaded", |r| json(&r.asset.ctime);
+};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::boot_template::BootTemplate;
 
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, fields, json};
 use crate::config::Config;
 
 /// A template with what is to be told of its use.
@@ -40,26 +40,17 @@ pub fn rows(config: &Arc<Config>) -> Vec<BootTemplateRow> {
 }
 
 /// The table.
-pub const FIELDS: &[Field<BootTemplateRow>] = &[
-    field!("template", "Template", Text, "Kind, role and version", |r| {
-        Cell::normal(r.template.key().to_string())
-    }),
-    field!("kind", "Kind", Text, "What it makes", |r| Cell::normal(r.template.kind.as_str())),
-    field!("role", "Role", Text, "The role of its machines", |r| {
-        Cell::normal(r.template.role.as_str())
-    }),
-    field!("version", "Version", Text, "Its version", |r| {
-        Cell::normal(r.template.id.to_string())
-    }),
-    field!("spec", "Spec", Text, "Version of Ignition's specification", |r| {
-        Cell::normal(r.template.spec.as_str())
-    }),
-    field!("newest", "Newest", Bool, "Whether machines get this version", |r| {
-        Cell::normal(r.is_newest())
-    }),
-    field!("machines", "Machines", Number, "Machines that get this version", |r| {
-        Cell::normal(r.machines())
-    }),
-    field!("text", "Text", Other, "The text", |r| Cell::normal(r.template.text.as_str())),
-    field!("ctime", "CTime", Timestamp, "When it was uploaded", |r| json(&r.template.ctime)),
-];
+pub const FIELDS: &[Field<BootTemplateRow>] = fields! {
+    "template", "Template", Text, "Kind, role and version",
+        |r| Cell::normal(r.template.key().to_string());
+    "kind", "Kind", Text, "What it makes", |r| Cell::normal(r.template.kind.as_str());
+    "role", "Role", Text, "The role of its machines", |r| Cell::normal(r.template.role.as_str());
+    "version", "Version", Text, "Its version", |r| Cell::normal(r.template.id.to_string());
+    "spec", "Spec", Text, "Version of Ignition's specification",
+        |r| Cell::normal(r.template.spec.as_str());
+    "newest", "Newest", Bool, "Whether machines get this version", |r| Cell::normal(r.is_newest());
+    "machines", "Machines", Number, "Machines that get this version",
+        |r| Cell::normal(r.machines());
+    "text", "Text", Other, "The text", |r| Cell::normal(r.template.text.as_str());
+    "ctime", "CTime", Timestamp, "When it was uploaded", |r| json(&r.template.ctime);
+};

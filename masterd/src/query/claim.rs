@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use model::network::Claim;
 
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, fields, json};
 
 /// The table.
-pub const FIELDS: &[Field<Arc<Claim>>] = &[
-    field!("network", "Network", Text, "The network", |c| Cell::normal(c.network.as_str())),
-    field!("owner", "Owner", Text, "Who claims: `machine:SERIAL`, or a name", |c| {
-        Cell::normal(c.owner.to_string())
-    }),
-    field!("state", "State", Text, "`bound`, or `waiting` while the pools are full", |c| {
-        Cell::normal(if c.is_waiting() { "waiting" } else { "bound" })
-    }),
-    field!("addresses", "Addresses", Other, "What it has: an address of each family", |c| {
-        json(&c.addresses())
-    }),
-    field!("wanted", "Wanted", Other, "The address that was asked for", |c| json(&c.wanted)),
-    field!("ctime", "CTime", Timestamp, "When it was made", |c| json(&c.ctime)),
-];
+pub const FIELDS: &[Field<Arc<Claim>>] = fields! {
+    "network", "Network", Text, "The network", |c| Cell::normal(c.network.as_str());
+    "owner", "Owner", Text, "Who claims: `machine:SERIAL`, or a name",
+        |c| Cell::normal(c.owner.to_string());
+    "state", "State", Text, "`bound`, or `waiting` while the pools are full",
+        |c| Cell::normal(if c.is_waiting() { "waiting" } else { "bound" });
+    "addresses", "Addresses", Other, "What it has: an address of each family",
+        |c| json(&c.addresses());
+    "wanted", "Wanted", Other, "The address that was asked for", |c| json(&c.wanted);
+    "ctime", "CTime", Timestamp, "When it was made", |c| json(&c.ctime);
+};

@@ -4,28 +4,22 @@ use std::sync::Arc;
 
 use jobs::filter::Rule;
 
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, fields, json};
 
 /// A filter rule.
 #[derive(Debug, Clone)]
 pub struct FilterRow(pub Arc<Rule>);
 
 /// The table.
-pub const FIELDS: &[Field<FilterRow>] = &[
-    field!("action", "Action", Other, "What becomes of the jobs", |r| json(&r.0.document.action)),
-    field!("predicates", "Predicates", Other, "Conditions on jobs, which must all hold", |r| {
-        json(&r.0.document.predicates)
-    }),
-    field!("priority", "Priority", Other, "Place in the order of rules, lowest first", |r| {
-        Cell::normal(r.0.document.priority)
-    }),
-    field!("reason_trail", "ReasonTrail", Other, "Who asked for the rule and why", |r| {
-        json(&r.0.document.reason_trail)
-    }),
-    field!("uuid", "UUID", Other, "Identity of the rule", |r| {
-        Cell::normal(r.0.document.uuid.as_str())
-    }),
-    field!("watermark", "Watermark", Other, "Last job id when the rule was made", |r| {
-        Cell::normal(r.0.document.watermark)
-    }),
-];
+pub const FIELDS: &[Field<FilterRow>] = fields! {
+    "action", "Action", Other, "What becomes of the jobs", |r| json(&r.0.document.action);
+    "predicates", "Predicates", Other, "Conditions on jobs, which must all hold",
+        |r| json(&r.0.document.predicates);
+    "priority", "Priority", Other, "Place in the order of rules, lowest first",
+        |r| Cell::normal(r.0.document.priority);
+    "reason_trail", "ReasonTrail", Other, "Who asked for the rule and why",
+        |r| json(&r.0.document.reason_trail);
+    "uuid", "UUID", Other, "Identity of the rule", |r| Cell::normal(r.0.document.uuid.as_str());
+    "watermark", "Watermark", Other, "Last job id when the rule was made",
+        |r| Cell::normal(r.0.document.watermark);
+};

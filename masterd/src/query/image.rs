@@ -8,7 +8,7 @@ use model::image::{Image, ImageFiles};
 use model::machine::Machine;
 use model::node::NodeRole;
 
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, fields, json};
 use crate::config::Config;
 
 /// An image with what is to be told of its use.
@@ -41,43 +41,30 @@ impl ImageRow {
 }
 
 /// The table.
-pub const FIELDS: &[Field<ImageRow>] = &[
-    field!("image", "Image", Text, "Name and version", |r| Cell::normal(r.image.id.to_string())),
-    field!("name", "Name", Text, "Name of the operating system", |r| {
-        Cell::normal(r.image.id.name.as_str())
-    }),
-    field!("version", "Version", Text, "Its version", |r| {
-        Cell::normal(r.image.id.version.as_str())
-    }),
-    field!(
-        "kind",
-        "Kind",
-        Text,
-        "`uki`, a unified kernel image, or `linux`, kernel and initrd",
-        |r| {
-            Cell::normal(match r.image.files {
-                ImageFiles::Uki(_) => "uki",
-                ImageFiles::Linux { .. } => "linux",
-            })
-        }
-    ),
-    field!("size", "Size", Number, "Bytes of all its files", |r| {
-        Cell::normal(r.image.files.blobs().map(|blob| blob.size).sum::<u64>())
-    }),
-    field!("files", "Files", Other, "Its files, by length and SHA-256", |r| json(&r.image.files)),
-    field!("kernel_parameters", "KernelParameters", Other, "Kernel parameters", |r| {
-        json(&r.image.parameters)
-    }),
-    field!("machines", "Machines", Number, "Machines that are to boot this version", |r| {
-        Cell::normal(r.machines().count())
-    }),
-    field!("machine_list", "MachineList", Other, "Serial numbers of these machines", |r| {
-        json(&r.machines().map(|machine| &machine.serial).collect::<Vec<_>>())
-    }),
-    field!("held_by", "HeldBy", Other, "Nodes that have all its files", |r| json(&r.held_by)),
-    field!("lacking", "Lacking", Other, "Nodes that are to have all its files and do not", |r| {
+pub const FIELDS: &[Field<ImageRow>] = fields! {
+    "image", "Image", Text, "Name and version", |r| Cell::normal(r.image.id.to_string());
+    "name", "Name", Text, "Name of the operating system",
+        |r| Cell::normal(r.image.id.name.as_str());
+    "version", "Version", Text, "Its version", |r| Cell::normal(r.image.id.version.as_str());
+    "kind", "Kind", Text, "`uki`, a unified kernel image, or `linux`, kernel and initrd", |r| {
+        Cell::normal(match r.image.files {
+            ImageFiles::Uki(_) => "uki",
+            ImageFiles::Linux { .. } => "linux",
+        })
+    };
+    "size", "Size", Number, "Bytes of all its files",
+        |r| Cell::normal(r.image.files.blobs().map(|blob| blob.size).sum::<u64>());
+    "files", "Files", Other, "Its files, by length and SHA-256", |r| json(&r.image.files);
+    "kernel_parameters", "KernelParameters", Other, "Kernel parameters",
+        |r| json(&r.image.parameters);
+    "machines", "Machines", Number, "Machines that are to boot this version",
+        |r| Cell::normal(r.machines().count());
+    "machine_list", "MachineList", Other, "Serial numbers of these machines",
+        |r| json(&r.machines().map(|machine| &machine.serial).collect::<Vec<_>>());
+    "held_by", "HeldBy", Other, "Nodes that have all its files", |r| json(&r.held_by);
+    "lacking", "Lacking", Other, "Nodes that are to have all its files and do not", |r| {
         let lacking = r.wanted_by().filter(|name| !r.held_by.contains(*name));
         json(&lacking.collect::<Vec<_>>())
-    }),
-    field!("ctime", "CTime", Timestamp, "When it was uploaded", |r| json(&r.image.ctime)),
-];
+    };
+    "ctime", "CTime", Timestamp, "When it was uploaded", |r| json(&r.image.ctime);
+};

@@ -8,7 +8,7 @@ use model::job::{Op, Wait};
 use model::{Job, JobId, Timestamp};
 use serde::Serialize;
 
-use super::{Cell, CellStatus, Field, field, json};
+use super::{Cell, CellStatus, Field, fields, json};
 
 /// A job with where it was found.
 #[derive(Debug, Clone)]
@@ -70,68 +70,44 @@ pub fn tell_left_out(table: &mut Table, LeftOut { count, newest }: LeftOut) {
 }
 
 /// The table.
-pub const FIELDS: &[Field<JobRow>] = &[
-    field!("archived", "Archived", Bool, "Whether job is archived", |r| Cell::normal(r.archived)),
-    field!("end_ts", "End", Other, "When the job ended: seconds and microseconds", |r| {
-        time(r.job.end_timestamp)
-    }),
-    field!("id", "ID", Number, "Job ID", |r| Cell::normal(r.job.id.0)),
-    field!("opend", "OpCode_end", Other, "When each opcode ended", |r| {
-        each(r, |op| op.end_timestamp)
-    }),
-    field!("opexec", "OpCode_exec", Other, "When each opcode had its locks and ran", |r| {
-        each(r, |op| op.exec_timestamp)
-    }),
-    field!("oplog", "OpCode_log", Other, "What each opcode said", |r| {
-        each(r, |op| op.log.clone())
-    }),
-    field!("oppriority", "OpCode_prio", Other, "Priority of each opcode", |r| {
-        each(r, |op| op.priority)
-    }),
-    field!("opresult", "OpCode_result", Other, "Result of each opcode", |r| {
-        each(r, |op| op.result.clone())
-    }),
-    field!("ops", "OpCodes", Other, "The opcodes with their parameters", |r| {
-        each(r, |op| serde_json::to_value(op.input.as_ref()).unwrap_or_default())
-    }),
-    field!("opstart", "OpCode_start", Other, "When each opcode began to wait for locks", |r| {
-        each(r, |op| op.start_timestamp)
-    }),
-    field!("opstatus", "OpCode_status", Other, "Status of each opcode", |r| {
-        each(r, |op| op.status)
-    }),
-    field!("priority", "Priority", Number, "Current job priority (-20 to 19)", |r| {
-        Cell::normal(r.job.priority())
-    }),
-    field!("received_ts", "Received", Other, "When it was received: seconds, microseconds", |r| {
-        time(r.job.received_timestamp)
-    }),
-    field!("start_ts", "Start", Other, "When the job began: seconds and microseconds", |r| {
-        time(r.job.start_timestamp)
-    }),
-    field!("status", "Status", Text, "Job status", |r| Cell::normal(r.job.status().as_str())),
-    field!("summary", "Summary", Other, "What each opcode is about", |r| {
-        each(r, |op| op.input.summary())
-    }),
-    field!("waits_for", "WaitsFor", Other, "Why the job does not go on", |r| {
-        r.waits.as_ref().map_or(Cell::without(CellStatus::NoData), json)
-    }),
-    field!("owner", "Owner", Text, "User who submitted the job", |r| match r.job.submitter {
+pub const FIELDS: &[Field<JobRow>] = fields! {
+    "archived", "Archived", Bool, "Whether job is archived", |r| Cell::normal(r.archived);
+    "end_ts", "End", Other, "When the job ended: seconds and microseconds",
+        |r| time(r.job.end_timestamp);
+    "id", "ID", Number, "Job ID", |r| Cell::normal(r.job.id.0);
+    "opend", "OpCode_end", Other, "When each opcode ended", |r| each(r, |op| op.end_timestamp);
+    "opexec", "OpCode_exec", Other, "When each opcode had its locks and ran",
+        |r| each(r, |op| op.exec_timestamp);
+    "oplog", "OpCode_log", Other, "What each opcode said", |r| each(r, |op| op.log.clone());
+    "oppriority", "OpCode_prio", Other, "Priority of each opcode", |r| each(r, |op| op.priority);
+    "opresult", "OpCode_result", Other, "Result of each opcode",
+        |r| each(r, |op| op.result.clone());
+    "ops", "OpCodes", Other, "The opcodes with their parameters",
+        |r| each(r, |op| serde_json::to_value(op.input.as_ref()).unwrap_or_default());
+    "opstart", "OpCode_start", Other, "When each opcode began to wait for locks",
+        |r| each(r, |op| op.start_timestamp);
+    "opstatus", "OpCode_status", Other, "Status of each opcode", |r| each(r, |op| op.status);
+    "priority", "Priority", Number, "Current job priority (-20 to 19)",
+        |r| Cell::normal(r.job.priority());
+    "received_ts", "Received", Other, "When it was received: seconds, microseconds",
+        |r| time(r.job.received_timestamp);
+    "start_ts", "Start", Other, "When the job began: seconds and microseconds",
+        |r| time(r.job.start_timestamp);
+    "status", "Status", Text, "Job status", |r| Cell::normal(r.job.status().as_str());
+    "summary", "Summary", Other, "What each opcode is about", |r| each(r, |op| op.input.summary());
+    "waits_for", "WaitsFor", Other, "Why the job does not go on",
+        |r| r.waits.as_ref().map_or(Cell::without(CellStatus::NoData), json);
+    "owner", "Owner", Text, "User who submitted the job", |r| match r.job.submitter {
         Some(uid) => Cell::normal((r.user_name)(uid).as_ref()),
         None => Cell::without(CellStatus::Unavailable),
-    }),
-    field!("depends", "Depends", Other, "Jobs that it begins behind", |r| {
+    };
+    "depends", "Depends", Other, "Jobs that it begins behind", |r| {
         let behind = r.job.ops.iter().flat_map(|op| op.input.depends());
         json(&behind.map(|dependency| &dependency.0).collect::<Vec<_>>())
-    }),
-    field!(
-        "operror",
-        "OpCode_error",
-        Other,
-        "Code of each opcode's error, for `gnt explain`",
-        |r| { each(r, |op| op.code) }
-    ),
-];
+    };
+    "operror", "OpCode_error", Other, "Code of each opcode's error, for `gnt explain`",
+        |r| each(r, |op| op.code);
+};
 
 /// A moment, once it has come.
 fn time(moment: Option<Timestamp>) -> Cell {

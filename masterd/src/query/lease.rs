@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::Timestamp;
 use model::rack::{Lease, LeaseState};
 
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, fields, json};
 use crate::config::Config;
 use crate::strangers::Stranger;
 
@@ -47,27 +47,16 @@ impl LeaseRow {
 }
 
 /// The table.
-pub const FIELDS: &[Field<LeaseRow>] = &[
-    field!("rack", "Rack", Number, "Rack", |r| Cell::normal(r.lease.rack)),
-    field!("ipv4", "IPv4", Text, "Address", |r| Cell::normal(r.lease.address.to_string())),
-    field!("mac", "MAC", Text, "Ethernet address that has it", |r| {
-        Cell::normal(r.lease.mac.to_string())
-    }),
-    field!("serial", "Serial", Text, "Serial number of who has it, if known", |r| {
-        Cell::optional(r.serial())
-    }),
-    field!("registered", "Registered", Bool, "Whether that is a machine of the inventory", |r| {
-        Cell::normal(r.config.machine_of(r.lease.mac).is_some())
-    }),
-    field!(
-        "state",
-        "State",
-        Text,
-        "`bound`, `ended`, or `declined`: in use by another host",
-        |r| Cell::normal(r.state())
-    ),
-    field!("until", "Until", Timestamp, "When it ends by itself", |r| json(&r.lease.until)),
-    field!("agent", "Agent", Text, "Agent that last saw who has it", |r| {
-        Cell::optional(r.agent())
-    }),
-];
+pub const FIELDS: &[Field<LeaseRow>] = fields! {
+    "rack", "Rack", Number, "Rack", |r| Cell::normal(r.lease.rack);
+    "ipv4", "IPv4", Text, "Address", |r| Cell::normal(r.lease.address.to_string());
+    "mac", "MAC", Text, "Ethernet address that has it", |r| Cell::normal(r.lease.mac.to_string());
+    "serial", "Serial", Text, "Serial number of who has it, if known",
+        |r| Cell::optional(r.serial());
+    "registered", "Registered", Bool, "Whether that is a machine of the inventory",
+        |r| Cell::normal(r.config.machine_of(r.lease.mac).is_some());
+    "state", "State", Text, "`bound`, `ended`, or `declined`: in use by another host",
+        |r| Cell::normal(r.state());
+    "until", "Until", Timestamp, "When it ends by itself", |r| json(&r.lease.until);
+    "agent", "Agent", Text, "Agent that last saw who has it", |r| Cell::optional(r.agent());
+};

@@ -2,19 +2,18 @@
 
 use jobs::locks::LockState;
 
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, fields, json};
 
 /// The table.
-pub const FIELDS: &[Field<LockState>] = &[
-    field!("mode", "Mode", Other, "How it is held: exclusive or shared", |r| {
-        json(&r.mode.map(|mode| mode.to_string()))
-    }),
-    field!("name", "Name", Other, "Lock name", |r| Cell::normal(r.name.to_string())),
-    field!("owner", "Owner", Other, "Who holds it", |r| {
+pub const FIELDS: &[Field<LockState>] = fields! {
+    "mode", "Mode", Other, "How it is held: exclusive or shared",
+        |r| json(&r.mode.map(|mode| mode.to_string()));
+    "name", "Name", Other, "Lock name", |r| Cell::normal(r.name.to_string());
+    "owner", "Owner", Other, "Who holds it", |r| {
         let owners: Vec<String> = r.owners.iter().map(ToString::to_string).collect();
         json(&(!owners.is_empty()).then_some(owners))
-    }),
-    field!("pending", "Pending", Other, "Who waits for it", |r| {
+    };
+    "pending", "Pending", Other, "Who waits for it", |r| {
         let pending: Vec<(String, Vec<String>)> = r
             .pending
             .iter()
@@ -23,5 +22,5 @@ pub const FIELDS: &[Field<LockState>] = &[
             })
             .collect();
         json(&pending)
-    }),
-];
+    };
+};

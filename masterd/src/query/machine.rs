@@ -10,7 +10,7 @@ use model::machine::{Boot, Machine};
 use model::rack::{Lease, LeaseKey, LeaseState};
 use model::{MacAddress, Timestamp};
 
-use super::{Cell, Field, by_key, field, json};
+use super::{Cell, Field, by_key, fields, json};
 use crate::config::Config;
 use crate::rack_document::{image_of, parameters};
 
@@ -67,178 +67,116 @@ impl MachineRow {
 }
 
 /// The table.
-pub const FIELDS: &[Field<MachineRow>] = &[
-    field!("serial", "Serial", Text, "Serial number", |r| Cell::normal(r.machine.serial.as_str())),
-    field!("rack", "Rack", Number, "Logical rack number", |r| Cell::normal(r.machine.rack)),
-    field!("index", "Index", Number, "Number within the rack", |r| {
-        Cell::normal(r.machine.index_in_rack)
-    }),
-    field!("role", "Role", Text, "What it is for", |r| Cell::normal(r.machine.role.as_str())),
-    field!("product", "Product", Text, "Product name", |r| {
-        Cell::normal(r.machine.product.as_str())
-    }),
-    field!("datacenter", "Datacenter", Text, "Where it stands", |r| {
-        Cell::normal(r.machine.datacenter.as_str())
-    }),
-    field!("ipv4", "IPv4", Other, "Addresses of its operating system", |r| {
-        json(&r.machine.network.values().flat_map(|a| &a.ipv4).collect::<Vec<_>>())
-    }),
-    field!("ipv6", "IPv6", Other, "IPv6 addresses of its operating system", |r| {
+pub const FIELDS: &[Field<MachineRow>] = fields! {
+    "serial", "Serial", Text, "Serial number", |r| Cell::normal(r.machine.serial.as_str());
+    "rack", "Rack", Number, "Logical rack number", |r| Cell::normal(r.machine.rack);
+    "index", "Index", Number, "Number within the rack", |r| Cell::normal(r.machine.index_in_rack);
+    "role", "Role", Text, "What it is for", |r| Cell::normal(r.machine.role.as_str());
+    "product", "Product", Text, "Product name", |r| Cell::normal(r.machine.product.as_str());
+    "datacenter", "Datacenter", Text, "Where it stands",
+        |r| Cell::normal(r.machine.datacenter.as_str());
+    "ipv4", "IPv4", Other, "Addresses of its operating system",
+        |r| json(&r.machine.network.values().flat_map(|a| &a.ipv4).collect::<Vec<_>>());
+    "ipv6", "IPv6", Other, "IPv6 addresses of its operating system", |r| {
         json(&r.machine.network.values().flat_map(|a| a.ipv6.iter().flatten()).collect::<Vec<_>>())
-    }),
-    field!("bmc", "BMC", Text, "Address of its management controller", |r| {
-        Cell::optional(r.machine.bmc.ipv4.first().map(ToString::to_string))
-    }),
-    field!("bmc_type", "BMCType", Text, "Type of its management controller", |r| {
-        Cell::optional(r.machine.bmc.kind.as_deref())
-    }),
-    field!("bmc_ipv6", "BMCIPv6", Text, "IPv6 address of its management controller", |r| {
+    };
+    "bmc", "BMC", Text, "Address of its management controller",
+        |r| Cell::optional(r.machine.bmc.ipv4.first().map(ToString::to_string));
+    "bmc_type", "BMCType", Text, "Type of its management controller",
+        |r| Cell::optional(r.machine.bmc.kind.as_deref());
+    "bmc_ipv6", "BMCIPv6", Text, "IPv6 address of its management controller", |r| {
         let address = r.machine.bmc.ipv6.iter().flatten().next();
         Cell::optional(address.map(ToString::to_string))
-    }),
-    field!("uuid", "UUID", Text, "System UUID", |r| {
-        Cell::optional(r.machine.uuid.map(|uuid| uuid.to_string()))
-    }),
-    field!("mac", "MAC", Other, "Ethernet addresses, told or learnt", |r| json(&r.machine.mac)),
-    field!("labels", "Labels", Other, "Labels, each as NAME=VALUE", |r| {
+    };
+    "uuid", "UUID", Text, "System UUID",
+        |r| Cell::optional(r.machine.uuid.map(|uuid| uuid.to_string()));
+    "mac", "MAC", Other, "Ethernet addresses, told or learnt", |r| json(&r.machine.mac);
+    "labels", "Labels", Other, "Labels, each as NAME=VALUE", |r| {
         let labels = r.machine.labels.iter();
         json(&labels.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>())
-    }),
-    field!(
-        "interfaces",
-        "Interfaces",
-        Other,
-        "Cards that the operator named, each as NAME=ADDRESS",
-        |r| {
-            let cards = r.machine.interfaces.iter();
-            json(&cards.map(|(name, mac)| format!("{name}={mac}")).collect::<Vec<_>>())
-        }
-    ),
-    field!(
-        "network_template",
-        "NetworkTemplate",
-        Text,
-        "Its network template, as ROLE/VERSION",
-        |r| {
-            let version = r.machine.network_template;
-            Cell::optional(version.map(|version| format!("{}/{version}", r.machine.role)))
-        }
-    ),
-    field!("bmc_url", "BMCURL", Text, "How its management controller is reached", |r| {
-        Cell::optional(r.access().map(|access| access.url.to_string()))
-    }),
-    field!("bmc_user", "BMCUser", Text, "The user by which that controller knows us", |r| {
-        Cell::optional(r.access().map(|access| access.user.as_str()))
-    }),
-    field!("memory", "Memory", Unit, "Memory in MiB, as found at its last inspection", |r| {
-        Cell::optional(r.inspection().map(|found| found.inventory.memory_mib))
-    }),
-    field!("processors", "Processors", Number, "Logical processors, as found there", |r| {
-        Cell::optional(r.inspection().map(|found| found.inventory.processors.threads))
-    }),
-    field!("hardware", "Hardware", Other, "All that was found at its last inspection", |r| {
+    };
+    "interfaces", "Interfaces", Other, "Cards that the operator named, each as NAME=ADDRESS", |r| {
+        let cards = r.machine.interfaces.iter();
+        json(&cards.map(|(name, mac)| format!("{name}={mac}")).collect::<Vec<_>>())
+    };
+    "network_template", "NetworkTemplate", Text, "Its network template, as ROLE/VERSION", |r| {
+        let version = r.machine.network_template;
+        Cell::optional(version.map(|version| format!("{}/{version}", r.machine.role)))
+    };
+    "bmc_url", "BMCURL", Text, "How its management controller is reached",
+        |r| Cell::optional(r.access().map(|access| access.url.to_string()));
+    "bmc_user", "BMCUser", Text, "The user by which that controller knows us",
+        |r| Cell::optional(r.access().map(|access| access.user.as_str()));
+    "memory", "Memory", Unit, "Memory in MiB, as found at its last inspection",
+        |r| Cell::optional(r.inspection().map(|found| found.inventory.memory_mib));
+    "processors", "Processors", Number, "Logical processors, as found there",
+        |r| Cell::optional(r.inspection().map(|found| found.inventory.processors.threads));
+    "hardware", "Hardware", Other, "All that was found at its last inspection", |r| {
         r.inspection().map_or_else(|| Cell::optional(None::<bool>), |found| json(&found.inventory))
-    }),
-    field!(
-        "sign_every",
-        "SignEvery",
-        Number,
-        "Seconds between two signs of life, if it repeats them",
+    };
+    "sign_every", "SignEvery", Number, "Seconds between two signs of life, if it repeats them",
         |r| {
             let boot = r.config.boots.get(&r.machine.serial);
             Cell::optional(boot.and_then(|last| last.boot.every))
-        }
-    ),
-    field!("inspected", "Inspected", Timestamp, "When that was", |r| {
-        r.inspection().map_or_else(|| Cell::optional(None::<bool>), |found| json(&found.at))
-    }),
-    field!(
-        "hardware_changes",
-        "HardwareChanges",
-        Other,
-        "What changed when it last changed",
-        |r| { json(&r.inspection().map_or(&[][..], |found| found.changes.as_slice())) }
-    ),
-    field!("disk_keys", "DiskKeys", Other, "Disks whose keys are kept, sealed", |r| {
+        };
+    "inspected", "Inspected", Timestamp, "When that was",
+        |r| r.inspection().map_or_else(|| Cell::optional(None::<bool>), |found| json(&found.at));
+    "hardware_changes", "HardwareChanges", Other, "What changed when it last changed",
+        |r| json(&r.inspection().map_or(&[][..], |found| found.changes.as_slice()));
+    "disk_keys", "DiskKeys", Other, "Disks whose keys are kept, sealed", |r| {
         let keys = r.config.disk_keys.by.serial.of(r.machine.serial.clone());
         json(&keys.map(|key| key.disk.clone()).collect::<Vec<_>>())
-    }),
-    field!("boot", "Boot", Text, "What it is to boot: an image, or `local` for its disk", |r| {
-        Cell::normal(r.machine.boot.to_string())
-    }),
-    field!(
-        "kernel_parameters",
-        "KernelParameters",
-        Other,
-        "Kernel parameters behind those of its image",
-        |r| { json(&r.machine.kernel_parameters) }
-    ),
-    field!(
-        "command_line",
-        "CommandLine",
-        Text,
+    };
+    "boot", "Boot", Text, "What it is to boot: an image, or `local` for its disk",
+        |r| Cell::normal(r.machine.boot.to_string());
+    "kernel_parameters", "KernelParameters", Other, "Kernel parameters behind those of its image",
+        |r| json(&r.machine.kernel_parameters);
+    "command_line", "CommandLine", Text,
         "All kernel parameters that it boots with: of its image, all machines, its role, and its own",
         |r| {
             Cell::optional(image_of(&r.config, &r.machine.boot).map(|image| {
                 let words = parameters(&r.config, &r.machine, image).map(Parameter::as_str);
                 words.collect::<Vec<_>>().join(" ")
             }))
-        }
-    ),
-    field!("lease", "Lease", Text, "Address that it has a lease of", |r| {
-        Cell::optional(r.lease().map(|lease| lease.address.to_string()))
-    }),
-    field!("stage", "Stage", Text, "How far its last boot came", |r| {
-        Cell::optional(r.boot().map(|boot| boot.stage.as_str()))
-    }),
-    field!("stages", "Stages", Other, "Stages of its boot, each with time and agent", |r| {
-        json(&r.boot().map_or(&[][..], |boot| boot.stages.as_slice()))
-    }),
-    field!("last_boot", "LastBoot", Other, "The same of the boot before", |r| {
-        json(&r.boot().map_or(&[][..], |boot| boot.before.as_slice()))
-    }),
-    field!("seen", "Seen", Timestamp, "When it was last seen booting", |r| {
-        r.boot().map_or_else(|| Cell::optional(None::<bool>), |boot| json(&boot.seen))
-    }),
-    field!("agent", "Agent", Text, "Agent that last saw it booting", |r| {
-        Cell::optional(r.boot().map(|boot| boot.agent.as_str()))
-    }),
-    field!("status", "Status", Text, "How it stands with it, in sabakan's words", |r| {
-        Cell::normal(r.machine.life.state.status().as_str())
-    }),
-    field!("provision_state", "ProvisionState", Text, "The same in Ironic's words", |r| {
-        Cell::normal(r.machine.life.state.provision_state())
-    }),
-    field!("state", "State", Text, "The same, one word for each pair of these", |r| {
-        Cell::normal(r.machine.life.state.as_str())
-    }),
-    field!("state_since", "StateSince", Timestamp, "Since when it is in that state", |r| {
-        json(&r.machine.state_since())
-    }),
-    field!("state_reason", "StateReason", Text, "Why it is, where it failed or was set", |r| {
-        Cell::optional(r.machine.life.reason.as_deref())
-    }),
-    field!("intent", "Intent", Text, "What a job is at work for, or was last", |r| {
-        Cell::optional(r.machine.life.carried.map(|carried| carried.intent.as_str()))
-    }),
-    field!("intent_job", "IntentJob", Number, "That job", |r| {
-        Cell::optional(r.machine.life.carried.map(|carried| carried.job.0))
-    }),
-    field!("node", "Node", Text, "The node of this cluster that it is", |r| {
+        };
+    "lease", "Lease", Text, "Address that it has a lease of",
+        |r| Cell::optional(r.lease().map(|lease| lease.address.to_string()));
+    "stage", "Stage", Text, "How far its last boot came",
+        |r| Cell::optional(r.boot().map(|boot| boot.stage.as_str()));
+    "stages", "Stages", Other, "Stages of its boot, each with time and agent",
+        |r| json(&r.boot().map_or(&[][..], |boot| boot.stages.as_slice()));
+    "last_boot", "LastBoot", Other, "The same of the boot before",
+        |r| json(&r.boot().map_or(&[][..], |boot| boot.before.as_slice()));
+    "seen", "Seen", Timestamp, "When it was last seen booting",
+        |r| r.boot().map_or_else(|| Cell::optional(None::<bool>), |boot| json(&boot.seen));
+    "agent", "Agent", Text, "Agent that last saw it booting",
+        |r| Cell::optional(r.boot().map(|boot| boot.agent.as_str()));
+    "status", "Status", Text, "How it stands with it, in sabakan's words",
+        |r| Cell::normal(r.machine.life.state.status().as_str());
+    "provision_state", "ProvisionState", Text, "The same in Ironic's words",
+        |r| Cell::normal(r.machine.life.state.provision_state());
+    "state", "State", Text, "The same, one word for each pair of these",
+        |r| Cell::normal(r.machine.life.state.as_str());
+    "state_since", "StateSince", Timestamp, "Since when it is in that state",
+        |r| json(&r.machine.state_since());
+    "state_reason", "StateReason", Text, "Why it is, where it failed or was set",
+        |r| Cell::optional(r.machine.life.reason.as_deref());
+    "intent", "Intent", Text, "What a job is at work for, or was last",
+        |r| Cell::optional(r.machine.life.carried.map(|carried| carried.intent.as_str()));
+    "intent_job", "IntentJob", Number, "That job",
+        |r| Cell::optional(r.machine.life.carried.map(|carried| carried.job.0));
+    "node", "Node", Text, "The node of this cluster that it is", |r| {
         let node = r.config.node_on(&r.machine.serial);
         Cell::optional(node.map(|node| node.name.as_str()))
-    }),
-    field!("maintenance", "Maintenance", Text, "Why somebody works on it", |r| {
-        Cell::optional(r.machine.maintenance.as_deref())
-    }),
-    field!("registered", "Registered", Timestamp, "When it was registered", |r| {
-        json(&r.machine.register_date)
-    }),
-    field!("document", "Document", Other, "All of it, as it is stored", |r| json(&*r.machine)),
-    field!("retire_date", "RetireDate", Timestamp, "When it is to be taken out of use", |r| {
-        r.machine.retire_date.map_or_else(|| Cell::optional(None::<bool>), |date| json(&date))
-    }),
-];
+    };
+    "maintenance", "Maintenance", Text, "Why somebody works on it",
+        |r| Cell::optional(r.machine.maintenance.as_deref());
+    "registered", "Registered", Timestamp, "When it was registered",
+        |r| json(&r.machine.register_date);
+    "document", "Document", Other, "All of it, as it is stored", |r| json(&*r.machine);
+    "retire_date", "RetireDate", Timestamp, "When it is to be taken out of use",
+        |r| r.machine.retire_date.map_or_else(|| Cell::optional(None::<bool>), |date| json(&date));
+};
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use model::network::allocate::Used as _;
 use model::network::{Network, Subnet, range};
 
 use super::node::seconds;
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, fields, json};
 use crate::config::Config;
 use crate::config::claims::UsedIn;
 
@@ -88,75 +88,41 @@ impl NetworkRow {
 }
 
 /// The table.
-pub const FIELDS: &[Field<NetworkRow>] = &[
-    field!("ctime", "CTime", Timestamp, "When it was made", |r| json(&seconds(r.network.ctime))),
-    field!(
-        "external_reservations",
-        "ExternalReservations",
-        Text,
-        "Addresses that are never given out",
+pub const FIELDS: &[Field<NetworkRow>] = fields! {
+    "ctime", "CTime", Timestamp, "When it was made", |r| json(&seconds(r.network.ctime));
+    "external_reservations", "ExternalReservations", Text, "Addresses that are never given out",
         |r| {
             let reserved = r.network.subnets.iter().flat_map(|subnet| &subnet.reserved);
             json(&reserved.map(ToString::to_string).collect::<Vec<_>>().join(", "))
-        }
-    ),
-    field!("free_count", "FreeCount", Number, "IPv4 addresses that a claim could get", |r| {
-        r.counted(|free, _all| free)
-    }),
-    field!("gateway", "Gateway", Other, "IPv4 gateway", |r| r.gateway(true)),
-    field!("gateway6", "IPv6Gateway", Other, "IPv6 gateway", |r| r.gateway(false)),
-    field!(
-        "group_cnt",
-        "NodeGroups",
-        Number,
-        "Number of node groups that it is connected to",
-        |r| { Cell::normal(r.network.groups.len()) }
-    ),
-    field!("group_list", "GroupList", Other, "Node groups with mode, link and VLAN", |r| r
-        .groups()),
-    field!("inst_cnt", "Instances", Number, "Number of instances", |_| Cell::normal(0)),
-    field!("inst_list", "InstanceList", Other, "List of instances", |_| {
-        json(&Vec::<String>::new())
-    }),
-    field!("mac_prefix", "MacPrefix", Other, "First bytes of Ethernet addresses", |r| {
-        json(&r.network.mac_prefix)
-    }),
-    field!("map", "Map", Text, "`.` for each free IPv4 address, `X` for each other one", |r| {
-        r.map()
-    }),
-    field!("mtime", "MTime", Timestamp, "When it last changed", |r| {
-        json(&seconds(r.network.mtime))
-    }),
-    field!("name", "Network", Text, "Network name", |r| Cell::normal(r.network.name.as_str())),
-    field!("network", "Subnet", Text, "IPv4 subnet", |r| r.prefix(true)),
-    field!("network6", "IPv6Subnet", Other, "IPv6 subnet", |r| r.prefix(false)),
-    field!(
-        "reserved_count",
-        "ReservedCount",
-        Number,
-        "IPv4 addresses that no claim can get",
-        |r| { r.counted(|free, all| all - free) }
-    ),
-    field!("serial_no", "SerialNo", Number, "Number of changes of the network object", |r| {
-        Cell::normal(r.network.serial_no)
-    }),
-    field!("tags", "Tags", Other, "Tags", |r| json(&r.network.tags)),
-    field!("uuid", "UUID", Text, "Network UUID", |r| json(&r.network.uuid)),
-    field!("claims", "Claims", Number, "Claims that have addresses", |r| r.claims(false)),
-    field!("waiting", "Waiting", Number, "Claims that wait for an address", |r| r.claims(true)),
-    field!(
-        "subnets",
-        "Subnets",
-        Other,
-        "Prefixes with router, pools and reserved addresses",
-        |r| { json(&r.network.subnets) }
-    ),
-    field!("dns_servers", "DNSServers", Other, "What resolves names", |r| {
-        json(&r.network.dns_servers)
-    }),
-    field!("mtu", "MTU", Other, "Largest packet in bytes", |r| json(&r.network.mtu)),
-    field!("vlan", "VLAN", Other, "Its VLAN", |r| json(&r.network.vlan)),
-    field!("strategy", "Strategy", Text, "Which free address is given", |r| {
-        json(&r.network.strategy)
-    }),
-];
+        };
+    "free_count", "FreeCount", Number, "IPv4 addresses that a claim could get",
+        |r| r.counted(|free, _all| free);
+    "gateway", "Gateway", Other, "IPv4 gateway", |r| r.gateway(true);
+    "gateway6", "IPv6Gateway", Other, "IPv6 gateway", |r| r.gateway(false);
+    "group_cnt", "NodeGroups", Number, "Number of node groups that it is connected to",
+        |r| Cell::normal(r.network.groups.len());
+    "group_list", "GroupList", Other, "Node groups with mode, link and VLAN", |r| r.groups();
+    "inst_cnt", "Instances", Number, "Number of instances", |_| Cell::normal(0);
+    "inst_list", "InstanceList", Other, "List of instances", |_| json(&Vec::<String>::new());
+    "mac_prefix", "MacPrefix", Other, "First bytes of Ethernet addresses",
+        |r| json(&r.network.mac_prefix);
+    "map", "Map", Text, "`.` for each free IPv4 address, `X` for each other one", |r| r.map();
+    "mtime", "MTime", Timestamp, "When it last changed", |r| json(&seconds(r.network.mtime));
+    "name", "Network", Text, "Network name", |r| Cell::normal(r.network.name.as_str());
+    "network", "Subnet", Text, "IPv4 subnet", |r| r.prefix(true);
+    "network6", "IPv6Subnet", Other, "IPv6 subnet", |r| r.prefix(false);
+    "reserved_count", "ReservedCount", Number, "IPv4 addresses that no claim can get",
+        |r| r.counted(|free, all| all - free);
+    "serial_no", "SerialNo", Number, "Number of changes of the network object",
+        |r| Cell::normal(r.network.serial_no);
+    "tags", "Tags", Other, "Tags", |r| json(&r.network.tags);
+    "uuid", "UUID", Text, "Network UUID", |r| json(&r.network.uuid);
+    "claims", "Claims", Number, "Claims that have addresses", |r| r.claims(false);
+    "waiting", "Waiting", Number, "Claims that wait for an address", |r| r.claims(true);
+    "subnets", "Subnets", Other, "Prefixes with router, pools and reserved addresses",
+        |r| json(&r.network.subnets);
+    "dns_servers", "DNSServers", Other, "What resolves names", |r| json(&r.network.dns_servers);
+    "mtu", "MTU", Other, "Largest packet in bytes", |r| json(&r.network.mtu);
+    "vlan", "VLAN", Other, "Its VLAN", |r| json(&r.network.vlan);
+    "strategy", "Strategy", Text, "Which free address is given", |r| json(&r.network.strategy);
+};

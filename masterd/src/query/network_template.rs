@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::network::NetworkTemplate;
 
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, fields, json};
 use crate::config::Config;
 
 /// A template with what is to be told of its use.
@@ -25,22 +25,16 @@ pub fn rows(config: &Arc<Config>) -> Vec<TemplateRow> {
 }
 
 /// The table.
-pub const FIELDS: &[Field<TemplateRow>] = &[
-    field!("template", "Template", Text, "Name and version", |r| {
-        Cell::normal(r.template.key().to_string())
-    }),
-    field!("name", "Name", Text, "Its name: as a rule a role", |r| {
-        Cell::normal(r.template.name.as_str())
-    }),
-    field!("version", "Version", Number, "Counts the texts of this name", |r| {
-        Cell::normal(r.template.version)
-    }),
-    field!("networks", "Networks", Other, "Networks that it takes addresses of", |r| {
-        json(&r.template.networks)
-    }),
-    field!("machines", "Machines", Number, "Machines that have this version", |r| {
-        Cell::normal(r.config.template_users(&r.template.key()))
-    }),
-    field!("text", "Text", Other, "The text", |r| Cell::normal(r.template.text.as_str())),
-    field!("ctime", "CTime", Timestamp, "When it was uploaded", |r| json(&r.template.ctime)),
-];
+pub const FIELDS: &[Field<TemplateRow>] = fields! {
+    "template", "Template", Text, "Name and version",
+        |r| Cell::normal(r.template.key().to_string());
+    "name", "Name", Text, "Its name: as a rule a role", |r| Cell::normal(r.template.name.as_str());
+    "version", "Version", Number, "Counts the texts of this name",
+        |r| Cell::normal(r.template.version);
+    "networks", "Networks", Other, "Networks that it takes addresses of",
+        |r| json(&r.template.networks);
+    "machines", "Machines", Number, "Machines that have this version",
+        |r| Cell::normal(r.config.template_users(&r.template.key()));
+    "text", "Text", Other, "The text", |r| Cell::normal(r.template.text.as_str());
+    "ctime", "CTime", Timestamp, "When it was uploaded", |r| json(&r.template.ctime);
+};

@@ -8,7 +8,7 @@ use model::node::{Node, NodeRole};
 use rpc::calls::NodeFacts;
 use serde_json::Map;
 
-use super::{Cell, CellStatus, Field, field, json, params};
+use super::{Cell, CellStatus, Field, fields, json, params};
 use crate::config::Config;
 use crate::contacts::Contact;
 
@@ -73,161 +73,101 @@ impl NodeRow {
 }
 
 /// The table.
-pub const FIELDS: &[Field<NodeRow>] = &[
-    field!("bootid", "BootID", Text, "Changes with each boot of the node", |r| {
-        r.live(|f| f.boot_id.clone())
-    }),
-    field!("cnodes", "CNodes", Number, "Number of NUMA domains on node", |r| r.live(|_| 1)),
-    field!("cnos", "CNOs", Number, "Number of logical processors used by the node OS", |r| {
-        r.live(|f| f.cpus)
-    }),
-    field!("csockets", "CSockets", Number, "Number of physical CPU sockets", |r| r.live(|_| 1)),
-    field!("ctime", "CTime", Timestamp, "When it was added", |r| json(&seconds(r.node.ctime))),
-    field!("ctotal", "CTotal", Number, "Number of logical processors", |r| r.live(|f| f.cpus)),
-    field!("custom_ndparams", "CustomNodeParameters", Other, "Node parameters of its own", |_| {
-        Cell::normal(Map::new())
-    }),
-    field!("dfree", "DFree", Unit, "Available disk space where instances live", |r| {
-        r.live(|f| f.disk_free_mib)
-    }),
-    field!("disk_state", "DiskState", Other, "State of its disks, where that is set", |_| {
-        Cell::without(CellStatus::Unavailable)
-    }),
-    field!("drained", "Drained", Bool, "Whether node is drained", |r| r.is(NodeRole::Drained)),
-    field!("dtotal", "DTotal", Unit, "Total disk space where instances live", |r| {
-        r.live(|f| f.disk_total_mib)
-    }),
-    field!("group", "Group", Text, "Node group", |r| {
-        Cell::normal(r.config.group_of(&r.node).name.as_str())
-    }),
-    field!("group.uuid", "GroupUUID", Text, "UUID of node group", |r| {
-        Cell::normal(r.config.group_of(&r.node).uuid.as_str())
-    }),
-    field!("hv_state", "HypervisorState", Other, "State of hypervisors, where that is set", |_| {
-        Cell::without(CellStatus::Unavailable)
-    }),
-    field!("master", "IsMaster", Bool, "Whether node is master", |r| {
-        Cell::normal(r.config.is_master(&r.node))
-    }),
-    field!("master_candidate", "MasterC", Bool, "Whether node is a master candidate", |r| {
-        r.is(NodeRole::Candidate)
-    }),
-    field!("master_capable", "MasterCapable", Bool, "Whether node may become a candidate", |r| {
-        Cell::normal(r.node.master_capable)
-    }),
-    field!("mfree", "MFree", Unit, "Memory available for instances", |r| {
-        r.live(|f| f.memory_free_mib)
-    }),
-    field!("mnode", "MNode", Unit, "Memory used by the node itself", |r| {
-        r.live(|f| f.memory_total_mib.saturating_sub(f.memory_free_mib))
-    }),
-    field!("mtime", "MTime", Timestamp, "When it last changed", |r| json(&seconds(r.node.mtime))),
-    field!("mtotal", "MTotal", Unit, "Total amount of memory", |r| r.live(|f| f.memory_total_mib)),
-    field!(host "name", "Node", "Node name", |r| Cell::normal(r.node.name.as_str())),
-    field!("ndp/cpu_speed", "ndp/cpu_speed", Float, "Relative speed of processors", |_| {
-        params::node_cell("cpu_speed")
-    }),
-    field!("ndp/exclusive_storage", "ExclusiveStorage", Bool, "No shared spindles", |_| {
-        params::node_cell("exclusive_storage")
-    }),
-    field!("ndp/oob_program", "OutOfBandProgram", Other, "Program that switches power", |_| {
-        params::node_cell("oob_program")
-    }),
-    field!("ndp/ovs", "OpenvSwitch", Bool, "Whether Open vSwitch is set up", |_| {
-        params::node_cell("ovs")
-    }),
-    field!("ndp/ovs_link", "OpenvSwitchLink", Other, "Uplink of Open vSwitch", |_| {
-        params::node_cell("ovs_link")
-    }),
-    field!("ndp/ovs_name", "OpenvSwitchName", Other, "Name of the virtual switch", |_| {
-        params::node_cell("ovs_name")
-    }),
-    field!("ndp/spindle_count", "SpindleCount", Number, "Number of spindles", |_| {
-        params::node_cell("spindle_count")
-    }),
-    field!("ndp/ssh_port", "ndp/ssh_port", Number, "Port of SSH", |_| {
-        params::node_cell("ssh_port")
-    }),
-    field!("ndparams", "NodeParameters", Other, "Merged node parameters", |_| {
-        json(params::node())
-    }),
-    field!("offline", "Offline", Bool, "Whether node is marked offline", |r| r
-        .is(NodeRole::Offline)),
-    field!("pinst_cnt", "Pinst", Number, "Number of instances with this node as primary", |_| {
-        Cell::normal(0)
-    }),
-    field!(
-        "pinst_list",
-        "PriInstances",
-        Other,
-        "List of instances with this node as primary",
-        |_| { Cell::normal(Vec::<String>::new()) }
-    ),
-    field!("pip", "PrimaryIP", Text, "Primary IP address", |r| json(&r.node.primary_ip)),
+pub const FIELDS: &[Field<NodeRow>] = fields! {
+    "bootid", "BootID", Text, "Changes with each boot of the node",
+        |r| r.live(|f| f.boot_id.clone());
+    "cnodes", "CNodes", Number, "Number of NUMA domains on node", |r| r.live(|_| 1);
+    "cnos", "CNOs", Number, "Number of logical processors used by the node OS",
+        |r| r.live(|f| f.cpus);
+    "csockets", "CSockets", Number, "Number of physical CPU sockets", |r| r.live(|_| 1);
+    "ctime", "CTime", Timestamp, "When it was added", |r| json(&seconds(r.node.ctime));
+    "ctotal", "CTotal", Number, "Number of logical processors", |r| r.live(|f| f.cpus);
+    "custom_ndparams", "CustomNodeParameters", Other, "Node parameters of its own",
+        |_| Cell::normal(Map::new());
+    "dfree", "DFree", Unit, "Available disk space where instances live",
+        |r| r.live(|f| f.disk_free_mib);
+    "disk_state", "DiskState", Other, "State of its disks, where that is set",
+        |_| Cell::without(CellStatus::Unavailable);
+    "drained", "Drained", Bool, "Whether node is drained", |r| r.is(NodeRole::Drained);
+    "dtotal", "DTotal", Unit, "Total disk space where instances live",
+        |r| r.live(|f| f.disk_total_mib);
+    "group", "Group", Text, "Node group",
+        |r| Cell::normal(r.config.group_of(&r.node).name.as_str());
+    "group.uuid", "GroupUUID", Text, "UUID of node group",
+        |r| Cell::normal(r.config.group_of(&r.node).uuid.as_str());
+    "hv_state", "HypervisorState", Other, "State of hypervisors, where that is set",
+        |_| Cell::without(CellStatus::Unavailable);
+    "master", "IsMaster", Bool, "Whether node is master",
+        |r| Cell::normal(r.config.is_master(&r.node));
+    "master_candidate", "MasterC", Bool, "Whether node is a master candidate",
+        |r| r.is(NodeRole::Candidate);
+    "master_capable", "MasterCapable", Bool, "Whether node may become a candidate",
+        |r| Cell::normal(r.node.master_capable);
+    "mfree", "MFree", Unit, "Memory available for instances", |r| r.live(|f| f.memory_free_mib);
+    "mnode", "MNode", Unit, "Memory used by the node itself",
+        |r| r.live(|f| f.memory_total_mib.saturating_sub(f.memory_free_mib));
+    "mtime", "MTime", Timestamp, "When it last changed", |r| json(&seconds(r.node.mtime));
+    "mtotal", "MTotal", Unit, "Total amount of memory", |r| r.live(|f| f.memory_total_mib);
+    host "name", "Node", Text, "Node name", |r| Cell::normal(r.node.name.as_str());
+    "ndp/cpu_speed", "ndp/cpu_speed", Float, "Relative speed of processors",
+        |_| params::node_cell("cpu_speed");
+    "ndp/exclusive_storage", "ExclusiveStorage", Bool, "No shared spindles",
+        |_| params::node_cell("exclusive_storage");
+    "ndp/oob_program", "OutOfBandProgram", Other, "Program that switches power",
+        |_| params::node_cell("oob_program");
+    "ndp/ovs", "OpenvSwitch", Bool, "Whether Open vSwitch is set up", |_| params::node_cell("ovs");
+    "ndp/ovs_link", "OpenvSwitchLink", Other, "Uplink of Open vSwitch",
+        |_| params::node_cell("ovs_link");
+    "ndp/ovs_name", "OpenvSwitchName", Other, "Name of the virtual switch",
+        |_| params::node_cell("ovs_name");
+    "ndp/spindle_count", "SpindleCount", Number, "Number of spindles",
+        |_| params::node_cell("spindle_count");
+    "ndp/ssh_port", "ndp/ssh_port", Number, "Port of SSH", |_| params::node_cell("ssh_port");
+    "ndparams", "NodeParameters", Other, "Merged node parameters", |_| json(params::node());
+    "offline", "Offline", Bool, "Whether node is marked offline", |r| r.is(NodeRole::Offline);
+    "pinst_cnt", "Pinst", Number, "Number of instances with this node as primary",
+        |_| Cell::normal(0);
+    "pinst_list", "PriInstances", Other, "List of instances with this node as primary",
+        |_| Cell::normal(Vec::<String>::new());
+    "pip", "PrimaryIP", Text, "Primary IP address", |r| json(&r.node.primary_ip);
     // As in Ganeti where no program for out-of-band control tells.
-    field!("powered", "Powered", Bool, "Whether node is thought to be powered on", |_| {
-        Cell::without(CellStatus::Unavailable)
-    }),
-    field!(
-        "role",
-        "Role",
-        Text,
+    "powered", "Powered", Bool, "Whether node is thought to be powered on",
+        |_| Cell::without(CellStatus::Unavailable);
+    "role", "Role", Text,
         "M for master, C for master candidate, R for regular, D for drained, O for offline",
-        |r| { Cell::normal(r.node.role.letter(r.config.is_master(&r.node))) }
-    ),
-    field!("serial_no", "SerialNo", Number, "Number of changes of the node object", |r| {
-        Cell::normal(r.node.serial_no)
-    }),
-    field!("sinst_cnt", "Sinst", Number, "Number of instances with this node as secondary", |_| {
-        Cell::normal(0)
-    }),
-    field!(
-        "sinst_list",
-        "SecInstances",
-        Other,
-        "List of instances with this node as secondary",
-        |_| { Cell::normal(Vec::<String>::new()) }
-    ),
-    field!("sip", "SecondaryIP", Text, "Secondary IP address", |r| json(&r.node.secondary_ip)),
-    field!("spfree", "SpFree", Number, "Available spindles, with exclusive storage", |r| {
-        r.spindles()
-    }),
-    field!("sptotal", "SpTotal", Number, "Total spindles, with exclusive storage", |r| {
-        r.spindles()
-    }),
-    field!("tags", "Tags", Other, "Tags", |r| json(&r.node.tags)),
-    field!("uuid", "UUID", Text, "Node UUID", |r| Cell::normal(r.node.uuid.as_str())),
-    field!("vm_capable", "VMCapable", Bool, "Whether node can host instances", |r| {
-        Cell::normal(r.node.vm_capable)
-    }),
-    field!("witness", "Witness", Bool, "Whether node votes without ever being master", |r| {
-        Cell::normal(r.node.witness)
-    }),
-    field!("machine", "Machine", Text, "The machine of the inventory that it is", |r| {
-        Cell::optional(r.node.machine.as_ref().map(model::Serial::as_str))
-    }),
-    field!("rack", "Rack", Number, "Rack that its agent serves", |r| Cell::optional(r.node.rack)),
-    field!("agent", "Agent", Text, "Whether its agent is reached, and if not, why", |r| {
+        |r| Cell::normal(r.node.role.letter(r.config.is_master(&r.node)));
+    "serial_no", "SerialNo", Number, "Number of changes of the node object",
+        |r| Cell::normal(r.node.serial_no);
+    "sinst_cnt", "Sinst", Number, "Number of instances with this node as secondary",
+        |_| Cell::normal(0);
+    "sinst_list", "SecInstances", Other, "List of instances with this node as secondary",
+        |_| Cell::normal(Vec::<String>::new());
+    "sip", "SecondaryIP", Text, "Secondary IP address", |r| json(&r.node.secondary_ip);
+    "spfree", "SpFree", Number, "Available spindles, with exclusive storage", |r| r.spindles();
+    "sptotal", "SpTotal", Number, "Total spindles, with exclusive storage", |r| r.spindles();
+    "tags", "Tags", Other, "Tags", |r| json(&r.node.tags);
+    "uuid", "UUID", Text, "Node UUID", |r| Cell::normal(r.node.uuid.as_str());
+    "vm_capable", "VMCapable", Bool, "Whether node can host instances",
+        |r| Cell::normal(r.node.vm_capable);
+    "witness", "Witness", Bool, "Whether node votes without ever being master",
+        |r| Cell::normal(r.node.witness);
+    "machine", "Machine", Text, "The machine of the inventory that it is",
+        |r| Cell::optional(r.node.machine.as_ref().map(model::Serial::as_str));
+    "rack", "Rack", Number, "Rack that its agent serves", |r| Cell::optional(r.node.rack);
+    "agent", "Agent", Text, "Whether its agent is reached, and if not, why", |r| {
         r.contact(|contact| match &contact.failure {
             None => "reached".to_owned(),
             Some(why) => format!("not reached: {why}"),
         })
-    }),
-    field!("agent_since", "AgentSince", Timestamp, "Since when its agent is reached or not", |r| {
-        r.contact(|contact| seconds(contact.since))
-    }),
-    field!("rpc_port", "RpcPort", Number, "Port of its agent", |r| Cell::normal(r.node.rpc_port)),
-    field!(
-        "peer_port",
-        "PeerPort",
-        Number,
-        "Port where its masterd is asked by those of candidates",
-        |r| { Cell::normal(r.node.peer_port) }
-    ),
-    field!("fingerprint", "Fingerprint", Text, "SHA-256 of its certificate", |r| {
-        Cell::normal(r.node.fingerprint.to_string())
-    }),
-];
+    };
+    "agent_since", "AgentSince", Timestamp, "Since when its agent is reached or not",
+        |r| r.contact(|contact| seconds(contact.since));
+    "rpc_port", "RpcPort", Number, "Port of its agent", |r| Cell::normal(r.node.rpc_port);
+    "peer_port", "PeerPort", Number, "Port where its masterd is asked by those of candidates",
+        |r| Cell::normal(r.node.peer_port);
+    "fingerprint", "Fingerprint", Text, "SHA-256 of its certificate",
+        |r| Cell::normal(r.node.fingerprint.to_string());
+};
 
 /// Ganeti's form of an object's times: seconds as a fraction.
 pub(super) fn seconds(time: model::Timestamp) -> f64 {

@@ -1,22 +1,18 @@
 //! Core: fields of machines that are not registered and were seen in a rack.
 
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, fields, json};
 use crate::strangers::Stranger;
 
 /// The table.
-pub const FIELDS: &[Field<Stranger>] = &[
-    field!("rack", "Rack", Number, "Rack that it was seen in", |r| Cell::normal(r.rack)),
-    field!("mac", "MAC", Text, "Ethernet address", |r| {
-        Cell::optional(r.mac.map(|mac| mac.to_string()))
-    }),
-    field!("serial", "Serial", Text, "Serial number, if it asked for its boot script", |r| {
-        Cell::optional(r.serial.as_ref().map(model::Serial::as_str))
-    }),
-    field!("ipv4", "IPv4", Text, "Address that it had", |r| Cell::normal(r.address.to_string())),
-    field!("agent", "Agent", Text, "Agent that saw it last", |r| {
-        Cell::optional(r.agent.as_ref().map(model::NodeName::as_str))
-    }),
-    field!("first", "First", Timestamp, "When it was seen first", |r| json(&r.first)),
-    field!("last", "Last", Timestamp, "When it was seen last", |r| json(&r.last)),
-    field!("count", "Count", Number, "How often it was seen", |r| Cell::normal(r.count)),
-];
+pub const FIELDS: &[Field<Stranger>] = fields! {
+    "rack", "Rack", Number, "Rack that it was seen in", |r| Cell::normal(r.rack);
+    "mac", "MAC", Text, "Ethernet address", |r| Cell::optional(r.mac.map(|mac| mac.to_string()));
+    "serial", "Serial", Text, "Serial number, if it asked for its boot script",
+        |r| Cell::optional(r.serial.as_ref().map(model::Serial::as_str));
+    "ipv4", "IPv4", Text, "Address that it had", |r| Cell::normal(r.address.to_string());
+    "agent", "Agent", Text, "Agent that saw it last",
+        |r| Cell::optional(r.agent.as_ref().map(model::NodeName::as_str));
+    "first", "First", Timestamp, "When it was seen first", |r| json(&r.first);
+    "last", "Last", Timestamp, "When it was seen last", |r| json(&r.last);
+    "count", "Count", Number, "How often it was seen", |r| Cell::normal(r.count);
+};

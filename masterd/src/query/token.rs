@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::Timestamp;
 use model::token::Token;
 
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, fields, json};
 use crate::config::Config;
 
 /// A token at a moment.
@@ -25,22 +25,17 @@ pub fn rows(config: &Config, now: Timestamp) -> Vec<TokenRow> {
 }
 
 /// The table.
-pub const FIELDS: &[Field<TokenRow>] = &[
-    field!("name", "Name", Text, "Its name, which is that of its user", |r| {
-        Cell::normal(r.token.name.as_str())
-    }),
-    field!("role", "Role", Text, "What it may do", |r| Cell::normal(r.token.role.as_str())),
-    field!("state", "State", Text, "`active`, `expired` or `revoked`", |r| {
-        Cell::normal(r.token.grant().state(r.now).as_str())
-    }),
-    field!("ctime", "CTime", Timestamp, "When it was made", |r| json(&r.token.ctime)),
-    field!("expires", "Expires", Timestamp, "When it ends by itself; nothing means never", |r| {
-        json(&r.token.expires)
-    }),
-    field!("revoked", "Revoked", Timestamp, "When somebody ended it", |r| {
-        json(&r.token.revoked)
-    }),
-];
+pub const FIELDS: &[Field<TokenRow>] = fields! {
+    "name", "Name", Text, "Its name, which is that of its user",
+        |r| Cell::normal(r.token.name.as_str());
+    "role", "Role", Text, "What it may do", |r| Cell::normal(r.token.role.as_str());
+    "state", "State", Text, "`active`, `expired` or `revoked`",
+        |r| Cell::normal(r.token.grant().state(r.now).as_str());
+    "ctime", "CTime", Timestamp, "When it was made", |r| json(&r.token.ctime);
+    "expires", "Expires", Timestamp, "When it ends by itself; nothing means never",
+        |r| json(&r.token.expires);
+    "revoked", "Revoked", Timestamp, "When somebody ended it", |r| json(&r.token.revoked);
+};
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,6 @@
 //! Clients ask for these fields before there is the first object, and take a field that is not
 //! known for a mistake.
 
-pub mod instance;
-
 use std::sync::LazyLock;
 
 use luxi::query::{Definitions, FieldDefinition, FieldKind, Filter, Table, select};
@@ -13,15 +11,17 @@ use model::error::ErrorCode;
 
 use super::{exist, knows_all};
 
-/// Fields of instances.
-pub static INSTANCE: LazyLock<Vec<FieldDefinition>> = LazyLock::new(instance::definitions);
-
 /// Shorthand of the tables.
 macro_rules! definitions {
     ($($name:literal, $title:literal, $kind:ident, $doc:literal;)+) => {
         &[$(FieldDefinition::new($name, $title, FieldKind::$kind, $doc),)+]
     };
 }
+
+pub mod instance;
+
+/// Fields of instances.
+pub static INSTANCE: LazyLock<Vec<FieldDefinition>> = LazyLock::new(instance::definitions);
 
 /// Fields of exports.
 pub const EXPORT: &[FieldDefinition] = definitions! {

@@ -65,14 +65,11 @@ impl FromStr for RequestId {
 }
 
 fn parse(text: &str) -> Option<RequestId> {
-    let (hex, index) = text.split_once(':')?;
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
-    if hex.len() != 2 * DIGEST_BYTES || !digits(hex) || !digits(index) {
-        return None;
-    }
+    let (digits, index) = text.split_once(':')?;
     let mut digest = [0; DIGEST_BYTES];
-    for (place, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(hex.get(2 * place..2 * place + 2)?, 16).ok()?;
+    hex::decode_to_slice(digits, &mut digest).ok()?;
+    if !index.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
     }
     Some(RequestDigest(digest).at(index.parse().ok()?))
 }

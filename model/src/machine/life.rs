@@ -31,52 +31,29 @@ const UPDATE: i64 = 2 * 3_600;
 /// Seconds for taking a machine out of service: somebody is to notice within a day.
 const RETIREMENT: i64 = 86_400;
 
-/// sabakan's states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// It has no system that is ready.
-    Uninitialized,
-    /// It works.
-    Healthy,
-    /// Something of it does not work.
-    Unhealthy,
-    /// It does not answer.
-    Unreachable,
-    /// A program is at work on it.
-    Updating,
-    /// It goes out of service.
-    Retiring,
-    /// It is out of service.
-    Retired,
+crate::words! {
+    /// sabakan's states.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    Status {
+        /// It has no system that is ready.
+        Uninitialized = "uninitialized",
+        /// It works.
+        Healthy = "healthy",
+        /// Something of it does not work.
+        Unhealthy = "unhealthy",
+        /// It does not answer.
+        Unreachable = "unreachable",
+        /// A program is at work on it.
+        Updating = "updating",
+        /// It goes out of service.
+        Retiring = "retiring",
+        /// It is out of service.
+        Retired = "retired",
+    }
 }
 
 impl Status {
-    /// All of them, in sabakan's order.
-    pub const ALL: [Self; 7] = [
-        Self::Uninitialized,
-        Self::Healthy,
-        Self::Unhealthy,
-        Self::Unreachable,
-        Self::Updating,
-        Self::Retiring,
-        Self::Retired,
-    ];
-
-    /// The word on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Uninitialized => "uninitialized",
-            Self::Healthy => "healthy",
-            Self::Unhealthy => "unhealthy",
-            Self::Unreachable => "unreachable",
-            Self::Updating => "updating",
-            Self::Retiring => "retiring",
-            Self::Retired => "retired",
-        }
-    }
-
     /// To which of them an external controller may move a machine: sabakan's own table. Another one than
     /// itself, which is always a success.
     #[must_use]
@@ -101,12 +78,6 @@ impl Status {
     #[must_use]
     pub const fn takes_disk_keys(self) -> bool {
         !matches!(self, Self::Retiring | Self::Retired)
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

@@ -44,19 +44,7 @@ impl fmt::Display for Owner {
     }
 }
 
-impl TryFrom<String> for Owner {
-    type Error = NameError;
-
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
-    }
-}
-
-impl From<Owner> for String {
-    fn from(owner: Owner) -> Self {
-        owner.to_string()
-    }
-}
+crate::text_form!(Owner);
 
 /// The document `claims/NETWORK/OWNER`. An owner has at most one claim on a network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

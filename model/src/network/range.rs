@@ -213,19 +213,13 @@ impl FromStr for Prefix {
     }
 }
 
-impl TryFrom<String> for Prefix {
-    type Error = RangeError;
-
-    fn try_from(text: String) -> Result<Self, RangeError> {
-        text.parse()
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
-impl From<Prefix> for String {
-    fn from(prefix: Prefix) -> Self {
-        prefix.0.to_string()
-    }
-}
+crate::text_form!(Prefix);
 
 impl FromStr for IpRange {
     type Err = RangeError;
@@ -238,19 +232,7 @@ impl FromStr for IpRange {
     }
 }
 
-impl TryFrom<String> for IpRange {
-    type Error = RangeError;
-
-    fn try_from(text: String) -> Result<Self, RangeError> {
-        text.parse()
-    }
-}
-
-impl From<IpRange> for String {
-    fn from(range: IpRange) -> Self {
-        range.to_string()
-    }
-}
+crate::text_form!(IpRange);
 
 impl fmt::Display for IpRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

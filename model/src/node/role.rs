@@ -3,23 +3,23 @@
 //! One total function, [`Standing::next`]: where a node stands, what happens, and what matters around
 //! it. A test prints the whole table.
 
-use std::fmt;
-
 use super::NodeRole;
 
-/// What a node is to the cluster, the master too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Standing {
-    /// The master, which is a candidate too.
-    Master,
-    /// See [`NodeRole::Candidate`].
-    Candidate,
-    /// See [`NodeRole::Regular`].
-    Regular,
-    /// See [`NodeRole::Drained`].
-    Drained,
-    /// See [`NodeRole::Offline`].
-    Offline,
+crate::words! {
+    /// What a node is to the cluster, the master too.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    Standing {
+        /// The master, which is a candidate too.
+        Master = "master",
+        /// See [`NodeRole::Candidate`].
+        Candidate = "candidate",
+        /// See [`NodeRole::Regular`].
+        Regular = "regular",
+        /// See [`NodeRole::Drained`].
+        Drained = "drained",
+        /// See [`NodeRole::Offline`].
+        Offline = "offline",
+    }
 }
 
 /// What happens to a node.
@@ -156,10 +156,6 @@ impl Flags {
 }
 
 impl Standing {
-    /// Every standing.
-    pub const ALL: [Self; 5] =
-        [Self::Master, Self::Candidate, Self::Regular, Self::Drained, Self::Offline];
-
     /// The standing of a node by its document and by who is master.
     #[must_use]
     pub fn of(role: NodeRole, is_master: bool) -> Self {
@@ -181,12 +177,6 @@ impl Standing {
             Self::Drained => NodeRole::Drained,
             Self::Offline => NodeRole::Offline,
         }
-    }
-
-    /// Whether new instances may be placed on it.
-    #[must_use]
-    pub fn takes_instances(self) -> bool {
-        !matches!(self, Self::Drained | Self::Offline)
     }
 
     /// Whether its agent is called. For a vote it is asked all the same.
@@ -247,18 +237,6 @@ impl Event {
         Self::TakeMaster,
         Self::LoseMaster,
     ];
-}
-
-impl fmt::Display for Standing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Master => "master",
-            Self::Candidate => "candidate",
-            Self::Regular => "regular",
-            Self::Drained => "drained",
-            Self::Offline => "offline",
-        })
-    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,12 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use bytes::Bytes;
-use hyper::body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -85,8 +82,13 @@ async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         let mut router = router.clone();
         let busy = Busy::new(Arc::clone(&place));
         async move {
+            // The body has this to its end, and is busy so long.
+            let holds = move |error: axum::Error| {
+                let _busy = &busy;
+                error
+            };
             let answer = router.call(request).await.unwrap_or_else(|never| match never {});
-            Ok::<_, Infallible>(answer.map(|body| Answer { body, _busy: busy }))
+            Ok::<_, Infallible>(answer.map(|body| body.map_err(holds)))
         }
     });
     let mut builder = Builder::new(TokioExecutor::new()).http1_only();
@@ -118,31 +120,5 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.set_busy(false);
-    }
-}
-
-/// What is sent, busy to its end.
-struct Answer {
-    body: Body,
-    _busy: Busy,
-}
-
-impl hyper::body::Body for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

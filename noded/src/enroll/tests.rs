@@ -64,7 +64,8 @@ async fn a_machine_becomes_a_node_and_serves_on_the_same_port() {
     let adding = async {
         let token = read_token(far).await;
         let address = token.address().parse().unwrap();
-        let invitation = Invitation::from_token(&token, name("n2"), address);
+        let (fingerprint, secret) = (token.fingerprint, token.secret);
+        let invitation = Invitation { node: name("n2"), address, fingerprint, secret };
         let enrolment = invitation.begin(master.name(), &Tasks::new()).await.unwrap();
         let request = &enrolment.offer().request;
         let pem = authority.sign(request, &name("n2"), &[LOCAL.ip()], now()).unwrap();

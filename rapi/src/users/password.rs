@@ -94,13 +94,7 @@ fn sha_crypt(text: &str) -> Result<Form, &'static str> {
 
 fn hex(text: &str) -> Option<[u8; 16]> {
     let mut bytes = [0; 16];
-    if text.len() != 32 || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(bytes)
+    hex::decode_to_slice(text, &mut bytes).ok().map(|()| bytes)
 }
 
 impl Password {

@@ -7,8 +7,6 @@ use model::blob::{Blob, BlobDigest};
 
 /// Bytes of one piece: long enough that its connection costs little, short enough for a slow link.
 pub const PIECE_BYTES: usize = 8 * 1024 * 1024;
-/// Most blobs that one call names.
-pub const BLOBS_MAX: usize = 4_096;
 
 /// Parameters of `blob_held`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

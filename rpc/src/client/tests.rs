@@ -262,16 +262,6 @@ async fn pass(
 }
 
 #[tokio::test]
-async fn many_nodes_answer_in_the_order_of_the_question() {
-    let pair = Pair::start().await;
-    let offline = NodeTarget { offline: true, ..pair.target.clone() };
-    let targets = [pair.target.clone(), offline, pair.target.clone()];
-    let answers = pair.client().call_many(&targets, TestDelay { seconds: 0.0 }, meta(1)).await;
-    assert!(answers[0].is_ok() && answers[2].is_ok());
-    assert!(matches!(answers[1], Err(RpcError::Offline { .. })));
-}
-
-#[tokio::test]
 async fn a_caller_that_was_renewed_makes_another_connection() {
     let pair = Pair::start().await;
     let dir = tempfile::tempdir().unwrap();

@@ -15,7 +15,6 @@ use stdx::Tasks;
 
 use super::proof;
 use crate::calls::{Call, EnrolBegin, EnrolFinish, EnrolOffer, Membership, Version, WireSecret};
-use crate::certificate::fingerprint;
 use crate::client::connect::connect;
 use crate::client::pool::{broken, http2_builder, read, request};
 use crate::client::watched::{LastWord, Watched};
@@ -219,7 +218,7 @@ impl Enrolment {
         client: &Client,
     ) -> Result<Fingerprint, EnrolError> {
         let der = identity::certificate_from_pem("the node's certificate", certificate)?;
-        let fingerprint = fingerprint(&der);
+        let fingerprint = Fingerprint::of(&der);
         let call = EnrolFinish {
             secret: WireSecret(self.invitation.secret.clone()),
             certificate: certificate.to_owned(),

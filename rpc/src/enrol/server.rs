@@ -19,7 +19,6 @@ use super::proof;
 use crate::calls::{
     EnrolBegin, EnrolFinish, EnrolOffer, EnrolRequest, Traits, WasNode, WireSecret,
 };
-use crate::certificate::fingerprint;
 use crate::identity::{IdentityError, NodeIdentity, NodeKey};
 use crate::server::{Limits, Server};
 use crate::service::{Answer, Received, Service, answer, open};
@@ -125,7 +124,7 @@ impl Desk {
     /// For the token: the certificate that is served.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        fingerprint(&self.certificate)
+        Fingerprint::of(&self.certificate)
     }
 
     /// For the token: the one-time secret.

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
+use model::enrol::{Fingerprint, Token};
 use model::layout::Layout;
 use model::power_cycle::MachineToken;
 use model::power_cycle::RamdiskToken;
@@ -59,7 +60,8 @@ impl Scene {
             secret: self.desk.secret().clone(),
         };
         let token: Token = token.to_text().expose().parse().unwrap();
-        Invitation::from_token(&token, name("n2"), address)
+        let (fingerprint, secret) = (token.fingerprint, token.secret);
+        Invitation { node: name("n2"), address, fingerprint, secret }
     }
 
     fn client(&self) -> Client {

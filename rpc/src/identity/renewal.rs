@@ -10,13 +10,13 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use model::enrol::Fingerprint;
 use model::layout::{Layout, NODE_KEY_MODE, PUBLIC_MODE};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::files::{make_directory, pem, read, read_pair, remove, write};
 use super::{IdentityError, NodeIdentity, NodeKey, load_membership};
-use crate::certificate::fingerprint;
 
 /// How often both files are read, where they are replaced meanwhile: each try meets at most one
 /// renewal, which takes longer than a try.
@@ -141,7 +141,7 @@ impl NodeIdentity {
         let (_key, certificate) = read_pair(layout)?;
         let what = "the node's certificate";
         let certificate = super::certificate_from_pem(what, &certificate)?;
-        if fingerprint(&certificate) == self.fingerprint() {
+        if Fingerprint::of(&certificate) == self.fingerprint() {
             return Ok(false);
         }
         let (now, _membership) = Self::load(layout)?;

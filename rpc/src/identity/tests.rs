@@ -1,10 +1,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use model::enrol::Fingerprint;
 use model::layout::Layout;
 
 use super::*;
-use crate::certificate::fingerprint;
 use crate::testing::{LOCALHOST, allow, membership, name, now};
 
 /// `identity`, but trusting the authority of `other`.
@@ -54,7 +54,7 @@ fn a_request_is_signed_with_our_names_only() {
         NodeIdentity::assemble(name("master.example.com"), &key, &pem, authority.certificate());
     assert!(matches!(other, Err(IdentityError::Mismatch { .. })));
     // Not good for signing either: nothing below it is trusted.
-    assert!(node.fingerprint() != fingerprint(&node.authority));
+    assert!(node.fingerprint() != Fingerprint::of(&node.authority));
 }
 
 #[test]

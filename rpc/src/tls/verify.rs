@@ -4,31 +4,47 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
 use model::enrol::Fingerprint;
+use stdx::pinned::NOT_THE_ONE;
 
 use super::AllowedCallers;
-use crate::certificate::fingerprint;
 
-/// The reason that both sides give where a certificate is good, but not the one that is wanted.
-const NOT_THE_ONE: Error =
-    Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
+/// The signatures of a handshake are checked as the library does.
+macro_rules! signatures_by_roots {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.roots.verify_tls12_signature(message, cert, dss)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.roots.verify_tls13_signature(message, cert, dss)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.roots.supported_verify_schemes()
+        }
+    };
+}
 
 /// A caller: signed by the authority and on the allow-list.
 #[derive(Debug)]
 pub(super) struct AllowedClient {
-    roots: Arc<dyn ClientCertVerifier>,
-    allowed: AllowedCallers,
-}
-
-impl AllowedClient {
-    pub(super) fn new(roots: Arc<dyn ClientCertVerifier>, allowed: AllowedCallers) -> Self {
-        Self { roots, allowed }
-    }
+    pub(super) roots: Arc<dyn ClientCertVerifier>,
+    pub(super) allowed: AllowedCallers,
 }
 
 impl ClientCertVerifier for AllowedClient {
@@ -43,7 +59,7 @@ impl ClientCertVerifier for AllowedClient {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let verified = self.roots.verify_client_cert(end_entity, intermediates, now)?;
-        let caller = fingerprint(end_entity);
+        let caller = Fingerprint::of(end_entity);
         if self.allowed.knows(&caller) {
             return Ok(verified);
         }
@@ -51,41 +67,15 @@ impl ClientCertVerifier for AllowedClient {
         Err(NOT_THE_ONE)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.roots.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.roots.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.roots.supported_verify_schemes()
-    }
+    signatures_by_roots!();
 }
 
 /// An agent: signed by the authority for its name and, where fingerprints are known, just one of
 /// those certificates.
 #[derive(Debug)]
 pub(super) struct PinnedAgent {
-    roots: Arc<WebPkiServerVerifier>,
-    pins: Vec<Fingerprint>,
-}
-
-impl PinnedAgent {
-    pub(super) fn new(roots: Arc<WebPkiServerVerifier>, pins: Vec<Fingerprint>) -> Self {
-        Self { roots, pins }
-    }
+    pub(super) roots: Arc<WebPkiServerVerifier>,
+    pub(super) pins: Vec<Fingerprint>,
 }
 
 impl ServerCertVerifier for PinnedAgent {
@@ -104,87 +94,12 @@ impl ServerCertVerifier for PinnedAgent {
             ocsp_response,
             now,
         )?;
-        if self.pins.is_empty() || self.pins.contains(&fingerprint(end_entity)) {
+        if self.pins.is_empty() || self.pins.contains(&Fingerprint::of(end_entity)) {
             Ok(verified)
         } else {
             Err(NOT_THE_ONE)
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.roots.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.roots.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.roots.supported_verify_schemes()
-    }
-}
-
-/// A node that waits to be enrolled: nothing counts but the fingerprint that the token told, and
-/// that the node holds the key (the handshake's signature).
-#[derive(Debug)]
-pub(super) struct PinnedEnrolment {
-    /// None where the certificate is not known beforehand, and what is said over the connection proves it.
-    pin: Option<Fingerprint>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl PinnedEnrolment {
-    pub(super) fn new(pin: Option<Fingerprint>, provider: Arc<CryptoProvider>) -> Self {
-        Self { pin, provider }
-    }
-}
-
-impl ServerCertVerifier for PinnedEnrolment {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        if self.pin.is_none_or(|pin| pin == fingerprint(end_entity)) {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(NOT_THE_ONE)
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    signatures_by_roots!();
 }

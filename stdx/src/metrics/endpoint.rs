@@ -14,6 +14,13 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// The default of a program: a fixed port can be had once on a machine, so one that is not the
+    /// installed one leaves it to who asks for it.
+    #[must_use]
+    pub fn of_installed(is_installed: bool, address: impl Into<SocketAddr>) -> Self {
+        if is_installed { Self::At(address.into()) } else { Self::Nowhere }
+    }
+
     /// The address, if there is one.
     #[must_use]
     pub fn address(self) -> Option<SocketAddr> {

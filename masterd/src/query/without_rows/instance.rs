@@ -12,108 +12,68 @@ const DISKS: usize = 16;
 const INTERFACES: usize = 8;
 
 /// Fields with names of their own.
-const SIMPLE: &[(&str, &str, FieldKind, &str)] = &[
-    ("admin_state", "InstanceState", FieldKind::Text, "Wanted state"),
-    (
-        "admin_state_source",
-        "InstanceStateSource",
-        FieldKind::Text,
-        "Who last changed the wanted state",
-    ),
-    ("admin_up", "Autostart", FieldKind::Bool, "Whether it is to run"),
-    ("be/memory", "ConfigMaxMem", FieldKind::Unit, "Another name of be/maxmem"),
-    ("beparams", "BackendParameters", FieldKind::Other, "Merged backend parameters"),
-    ("bridge", "NicBridge/0", FieldKind::Text, "Bridge of the first interface"),
-    ("console", "Console", FieldKind::Other, "How its console is reached"),
-    ("ctime", "CTime", FieldKind::Timestamp, "When it was made"),
-    (
-        "custom_beparams",
-        "CustomBackendParameters",
-        FieldKind::Other,
-        "Backend parameters of its own",
-    ),
-    (
-        "custom_hvparams",
-        "CustomHypervisorParameters",
-        FieldKind::Other,
-        "Hypervisor parameters of its own",
-    ),
-    (
-        "custom_nicparams",
-        "CustomNicParameters",
-        FieldKind::Other,
-        "Interface parameters of its own",
-    ),
-    (
-        "custom_osparams",
-        "CustomOpSysParameters",
-        FieldKind::Other,
-        "Operating system parameters of its own",
-    ),
-    ("disk.count", "Disks", FieldKind::Number, "Number of disks"),
-    ("disk.names", "Disk_names", FieldKind::Other, "Names of its disks"),
-    ("disk.sizes", "Disk_sizes", FieldKind::Other, "Sizes of its disks"),
-    ("disk.spindles", "Disk_spindles", FieldKind::Other, "Spindles of its disks"),
-    ("disk.uuids", "Disk_UUIDs", FieldKind::Other, "UUIDs of its disks"),
-    ("disk_template", "Disk_template", FieldKind::Text, "How its disks are stored"),
-    ("disk_usage", "DiskUsage", FieldKind::Unit, "Space that its disks take on each of its nodes"),
-    ("disks_active", "DisksActive", FieldKind::Bool, "Whether its disks are to be active"),
-    ("forthcoming", "Forthcoming", FieldKind::Bool, "Whether it is only planned"),
-    ("hvparams", "HypervisorParameters", FieldKind::Other, "Merged hypervisor parameters"),
-    ("hypervisor", "Hypervisor", FieldKind::Text, "Hypervisor"),
-    ("ip", "NicIP/0", FieldKind::Text, "IP address of the first interface"),
-    ("mac", "NicMAC/0", FieldKind::Text, "Ethernet address of the first interface"),
-    ("mtime", "MTime", FieldKind::Timestamp, "When it last changed"),
-    ("name", "Instance", FieldKind::Text, "Instance name"),
-    ("network_port", "Network_port", FieldKind::Other, "Port of its console"),
-    ("nic.bridges", "NIC_bridges", FieldKind::Other, "Bridges of its interfaces"),
-    ("nic.count", "NICs", FieldKind::Number, "Number of interfaces"),
-    ("nic.ips", "NIC_IPs", FieldKind::Other, "IP addresses of its interfaces"),
-    ("nic.links", "NIC_links", FieldKind::Other, "Links of its interfaces"),
-    ("nic.macs", "NIC_MACs", FieldKind::Other, "Ethernet addresses of its interfaces"),
-    ("nic.modes", "NIC_modes", FieldKind::Other, "Modes of its interfaces"),
-    ("nic.names", "NIC_Names", FieldKind::Other, "Names of its interfaces"),
-    ("nic.networks", "NIC_networks", FieldKind::Other, "Networks of its interfaces"),
-    (
-        "nic.networks.names",
-        "NIC_networks_names",
-        FieldKind::Other,
-        "Names of the networks of its interfaces",
-    ),
-    ("nic.uuids", "NIC_UUIDs", FieldKind::Other, "UUIDs of its interfaces"),
-    ("nic.vlans", "NIC_VLANs", FieldKind::Other, "VLANs of its interfaces"),
-    ("nic_link", "NicLink/0", FieldKind::Text, "Link of the first interface"),
-    ("nic_mode", "NicMode/0", FieldKind::Text, "Mode of the first interface"),
-    ("nic_network", "NicNetwork/0", FieldKind::Text, "Network of the first interface"),
-    ("oper_ram", "Memory", FieldKind::Unit, "Memory that it uses"),
-    ("oper_state", "Running", FieldKind::Bool, "Whether it runs"),
-    ("oper_vcpus", "VCPUs", FieldKind::Number, "Processors that it uses"),
-    ("os", "OS", FieldKind::Text, "Operating system"),
-    ("osparams", "OpSysParameters", FieldKind::Other, "Merged operating system parameters"),
-    ("pnode", "Primary_node", FieldKind::Text, "Primary node"),
-    ("pnode.group", "PrimaryNodeGroup", FieldKind::Text, "Group of the primary node"),
-    (
-        "pnode.group.uuid",
-        "PrimaryNodeGroupUUID",
-        FieldKind::Text,
-        "UUID of the group of the primary node",
-    ),
-    ("sda_size", "Disk/0", FieldKind::Unit, "Size of the first disk"),
-    ("sdb_size", "Disk/1", FieldKind::Unit, "Size of the second disk"),
-    ("serial_no", "SerialNo", FieldKind::Number, "Number of changes of the instance object"),
-    ("snodes", "Secondary_Nodes", FieldKind::Other, "Secondary nodes"),
-    ("snodes.group", "SecondaryNodesGroups", FieldKind::Other, "Groups of the secondary nodes"),
-    (
-        "snodes.group.uuid",
-        "SecondaryNodesGroupsUUID",
-        FieldKind::Other,
-        "UUIDs of the groups of the secondary nodes",
-    ),
-    ("status", "Status", FieldKind::Text, "Wanted and actual state in one word"),
-    ("tags", "Tags", FieldKind::Other, "Tags"),
-    ("uuid", "UUID", FieldKind::Text, "Instance UUID"),
-    ("vcpus", "ConfigVCPUs", FieldKind::Number, "Number of processors"),
-];
+const SIMPLE: &[FieldDefinition] = definitions! {
+    "admin_state", "InstanceState", Text, "Wanted state";
+    "admin_state_source", "InstanceStateSource", Text, "Who last changed the wanted state";
+    "admin_up", "Autostart", Bool, "Whether it is to run";
+    "be/memory", "ConfigMaxMem", Unit, "Another name of be/maxmem";
+    "beparams", "BackendParameters", Other, "Merged backend parameters";
+    "bridge", "NicBridge/0", Text, "Bridge of the first interface";
+    "console", "Console", Other, "How its console is reached";
+    "ctime", "CTime", Timestamp, "When it was made";
+    "custom_beparams", "CustomBackendParameters", Other, "Backend parameters of its own";
+    "custom_hvparams", "CustomHypervisorParameters", Other, "Hypervisor parameters of its own";
+    "custom_nicparams", "CustomNicParameters", Other, "Interface parameters of its own";
+    "custom_osparams", "CustomOpSysParameters", Other, "Operating system parameters of its own";
+    "disk.count", "Disks", Number, "Number of disks";
+    "disk.names", "Disk_names", Other, "Names of its disks";
+    "disk.sizes", "Disk_sizes", Other, "Sizes of its disks";
+    "disk.spindles", "Disk_spindles", Other, "Spindles of its disks";
+    "disk.uuids", "Disk_UUIDs", Other, "UUIDs of its disks";
+    "disk_template", "Disk_template", Text, "How its disks are stored";
+    "disk_usage", "DiskUsage", Unit, "Space that its disks take on each of its nodes";
+    "disks_active", "DisksActive", Bool, "Whether its disks are to be active";
+    "forthcoming", "Forthcoming", Bool, "Whether it is only planned";
+    "hvparams", "HypervisorParameters", Other, "Merged hypervisor parameters";
+    "hypervisor", "Hypervisor", Text, "Hypervisor";
+    "ip", "NicIP/0", Text, "IP address of the first interface";
+    "mac", "NicMAC/0", Text, "Ethernet address of the first interface";
+    "mtime", "MTime", Timestamp, "When it last changed";
+    "name", "Instance", Text, "Instance name";
+    "network_port", "Network_port", Other, "Port of its console";
+    "nic.bridges", "NIC_bridges", Other, "Bridges of its interfaces";
+    "nic.count", "NICs", Number, "Number of interfaces";
+    "nic.ips", "NIC_IPs", Other, "IP addresses of its interfaces";
+    "nic.links", "NIC_links", Other, "Links of its interfaces";
+    "nic.macs", "NIC_MACs", Other, "Ethernet addresses of its interfaces";
+    "nic.modes", "NIC_modes", Other, "Modes of its interfaces";
+    "nic.names", "NIC_Names", Other, "Names of its interfaces";
+    "nic.networks", "NIC_networks", Other, "Networks of its interfaces";
+    "nic.networks.names", "NIC_networks_names", Other, "Names of the networks of its interfaces";
+    "nic.uuids", "NIC_UUIDs", Other, "UUIDs of its interfaces";
+    "nic.vlans", "NIC_VLANs", Other, "VLANs of its interfaces";
+    "nic_link", "NicLink/0", Text, "Link of the first interface";
+    "nic_mode", "NicMode/0", Text, "Mode of the first interface";
+    "nic_network", "NicNetwork/0", Text, "Network of the first interface";
+    "oper_ram", "Memory", Unit, "Memory that it uses";
+    "oper_state", "Running", Bool, "Whether it runs";
+    "oper_vcpus", "VCPUs", Number, "Processors that it uses";
+    "os", "OS", Text, "Operating system";
+    "osparams", "OpSysParameters", Other, "Merged operating system parameters";
+    "pnode", "Primary_node", Text, "Primary node";
+    "pnode.group", "PrimaryNodeGroup", Text, "Group of the primary node";
+    "pnode.group.uuid", "PrimaryNodeGroupUUID", Text, "UUID of the group of the primary node";
+    "sda_size", "Disk/0", Unit, "Size of the first disk";
+    "sdb_size", "Disk/1", Unit, "Size of the second disk";
+    "serial_no", "SerialNo", Number, "Number of changes of the instance object";
+    "snodes", "Secondary_Nodes", Other, "Secondary nodes";
+    "snodes.group", "SecondaryNodesGroups", Other, "Groups of the secondary nodes";
+    "snodes.group.uuid", "SecondaryNodesGroupsUUID", Other, "UUIDs of the groups of the secondary nodes";
+    "status", "Status", Text, "Wanted and actual state in one word";
+    "tags", "Tags", Other, "Tags";
+    "uuid", "UUID", Text, "Instance UUID";
+    "vcpus", "ConfigVCPUs", Number, "Number of processors";
+};
 
 /// What each disk has: field, title, kind and description.
 const OF_DISKS: &[(&str, &str, FieldKind, &str)] = &[
@@ -189,60 +149,19 @@ const HYPERVISOR: &[(&str, Option<&str>, FieldKind)] = &[
 ];
 
 /// All other hypervisor parameters.
-const PLAIN_HYPERVISOR: &[&str] = &[
-    "blockdev_prefix",
-    "bootloader_args",
-    "bootloader_path",
-    "cdrom2_image_path",
-    "cdrom_disk_type",
-    "cpu_mask",
-    "cpuid",
-    "device_model",
-    "devices",
-    "disk_aio",
-    "disk_cache",
-    "disk_discard",
-    "drop_capabilities",
-    "extra_cgroups",
-    "extra_config",
-    "floppy_image_path",
-    "init_script",
-    "kernel_args",
-    "keymap",
-    "kvm_extra",
-    "kvm_flag",
-    "kvm_path",
-    "machine_version",
-    "mem_path",
-    "migration_caps",
-    "reboot_behavior",
-    "root_path",
-    "scsi_controller_type",
-    "security_domain",
-    "security_model",
-    "soundhw",
-    "spice_bind",
-    "spice_image_compression",
-    "spice_jpeg_wan_compression",
-    "spice_password_file",
-    "spice_streaming_video",
-    "spice_tls_ciphers",
-    "spice_zlib_glz_wan_compression",
-    "usb_devices",
-    "usb_mouse",
-    "vga",
-    "vif_script",
-    "vif_type",
-    "vnc_password_file",
-    "vnc_x509_path",
-];
+const PLAIN_HYPERVISOR: &str = "\
+    blockdev_prefix bootloader_args bootloader_path cdrom2_image_path cdrom_disk_type cpu_mask \
+    cpuid device_model devices disk_aio disk_cache disk_discard drop_capabilities extra_cgroups \
+    extra_config floppy_image_path init_script kernel_args keymap kvm_extra kvm_flag kvm_path \
+    machine_version mem_path migration_caps reboot_behavior root_path scsi_controller_type \
+    security_domain security_model soundhw spice_bind spice_image_compression \
+    spice_jpeg_wan_compression spice_password_file spice_streaming_video spice_tls_ciphers \
+    spice_zlib_glz_wan_compression usb_devices usb_mouse vga vif_script vif_type \
+    vnc_password_file vnc_x509_path";
 
 /// All fields, in the order in which Ganeti's clients list them.
 pub(super) fn definitions() -> Vec<FieldDefinition> {
-    let mut all: Vec<FieldDefinition> = SIMPLE
-        .iter()
-        .map(|&(name, title, kind, doc)| FieldDefinition::new(name, title, kind, doc))
-        .collect();
+    let mut all = SIMPLE.to_vec();
     for &(name, title, kind, doc) in OF_DISKS {
         let one = |number| numbered((name, title, kind), &format!("{doc} of disk"), number);
         all.extend((0..DISKS).map(one));
@@ -253,7 +172,7 @@ pub(super) fn definitions() -> Vec<FieldDefinition> {
         all.extend((0..INTERFACES).map(one));
     }
     let sources = BACKEND.iter().map(|&(name, title, kind)| parameter("be", name, title, kind));
-    let plain = PLAIN_HYPERVISOR.iter().map(|&name| (name, None, FieldKind::Other));
+    let plain = PLAIN_HYPERVISOR.split_whitespace().map(|name| (name, None, FieldKind::Other));
     let hypervisor = HYPERVISOR.iter().copied().chain(plain);
     all.extend(sources);
     all.extend(hypervisor.map(|(name, title, kind)| parameter("hv", name, title, kind)));

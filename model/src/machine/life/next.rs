@@ -4,41 +4,31 @@ use serde::{Deserialize, Serialize};
 
 use super::{Meanwhile, Phase, State, Status};
 
-/// What somebody wants of a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Intent {
-    /// Find out what it is made of.
-    Inspect,
-    /// Wipe it.
-    Clean,
-    /// Give it a system.
-    Deploy,
-    /// Restart it.
-    Reboot,
-    /// Boot a rescue system.
-    Rescue,
-    /// Go back to its own system.
-    Unrescue,
-    /// Take it out of service.
-    Retire,
-    /// Give up what is carried out.
-    Abort,
+crate::words! {
+    /// What somebody wants of a machine.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    Intent {
+        /// Find out what it is made of.
+        Inspect = "inspect",
+        /// Wipe it.
+        Clean = "clean",
+        /// Give it a system.
+        Deploy = "deploy",
+        /// Restart it.
+        Reboot = "reboot",
+        /// Boot a rescue system.
+        Rescue = "rescue",
+        /// Go back to its own system.
+        Unrescue = "unrescue",
+        /// Take it out of service.
+        Retire = "retire",
+        /// Give up what is carried out.
+        Abort = "abort",
+    }
 }
 
 impl Intent {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Inspect,
-        Self::Clean,
-        Self::Deploy,
-        Self::Reboot,
-        Self::Rescue,
-        Self::Unrescue,
-        Self::Retire,
-        Self::Abort,
-    ];
-
     /// Where a machine is when it is carried out.
     #[must_use]
     pub const fn ends_in(self) -> &'static [State] {
@@ -51,67 +41,27 @@ impl Intent {
             Self::Abort => &[],
         }
     }
-
-    /// The word for it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Inspect => "inspect",
-            Self::Clean => "clean",
-            Self::Deploy => "deploy",
-            Self::Reboot => "reboot",
-            Self::Rescue => "rescue",
-            Self::Unrescue => "unrescue",
-            Self::Retire => "retire",
-            Self::Abort => "abort",
-        }
-    }
 }
 
-/// What was seen of a machine, or of the job that is at work on it. It is a fact: where it means nothing,
-/// the state stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Observed {
-    /// The job did its part and waits for the machine. A job says so before it restarts the machine.
-    Awaited,
-    /// The agent in its ramdisk called, in this boot.
-    AgentCalled,
-    /// The job did what it is for.
-    Done,
-    /// Its own system called, in this boot.
-    SystemCalled,
-    /// Its system should have called and did not.
-    Silent,
-    /// Something went wrong, for a reason that is told.
-    Failed,
-    /// It was in its state for longer than its deadline.
-    DeadlinePassed,
-}
-
-impl Observed {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Awaited,
-        Self::AgentCalled,
-        Self::Done,
-        Self::SystemCalled,
-        Self::Silent,
-        Self::Failed,
-        Self::DeadlinePassed,
-    ];
-
-    /// The word for it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Awaited => "awaited",
-            Self::AgentCalled => "agent called",
-            Self::Done => "done",
-            Self::SystemCalled => "system called",
-            Self::Silent => "silent",
-            Self::Failed => "failed",
-            Self::DeadlinePassed => "deadline passed",
-        }
+crate::words! {
+    /// What was seen of a machine, or of the job that is at work on it. It is a fact: where it means nothing,
+    /// the state stays.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    Observed {
+        /// The job did its part and waits for the machine. A job says so before it restarts the machine.
+        Awaited = "awaited",
+        /// The agent in its ramdisk called, in this boot.
+        AgentCalled = "agent called",
+        /// The job did what it is for.
+        Done = "done",
+        /// Its own system called, in this boot.
+        SystemCalled = "system called",
+        /// Its system should have called and did not.
+        Silent = "silent",
+        /// Something went wrong, for a reason that is told.
+        Failed = "failed",
+        /// It was in its state for longer than its deadline.
+        DeadlinePassed = "deadline passed",
     }
 }
 

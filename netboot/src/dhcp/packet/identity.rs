@@ -72,18 +72,11 @@ fn single_station(mac: [u8; 6]) -> bool {
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = match self {
-            Self::Ethernet(mac) => return write!(f, "{mac}"),
-            Self::Hardware(kind, bytes) => {
-                write!(f, "hw-{kind}-")?;
-                bytes
-            }
-            Self::ClientId(bytes) => {
-                f.write_str("id-")?;
-                bytes
-            }
-        };
-        bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        match self {
+            Self::Ethernet(mac) => write!(f, "{mac}"),
+            Self::Hardware(kind, bytes) => write!(f, "hw-{kind}-{}", hex::encode(bytes)),
+            Self::ClientId(bytes) => write!(f, "id-{}", hex::encode(bytes)),
+        }
     }
 }
 
@@ -96,8 +89,8 @@ impl FromStr for Identity {
     type Err = IdentityError;
 
     fn from_str(text: &str) -> Result<Self, IdentityError> {
-        let identity = if let Some(hex) = text.strip_prefix("id-") {
-            bytes(hex, CLIENT_ID_MAX).map(Self::ClientId)
+        let identity = if let Some(digits) = text.strip_prefix("id-") {
+            bytes(digits, CLIENT_ID_MAX).map(Self::ClientId)
         } else if let Some(rest) = text.strip_prefix("hw-") {
             hardware(rest)
         } else {
@@ -108,36 +101,18 @@ impl FromStr for Identity {
 }
 
 fn hardware(text: &str) -> Option<Identity> {
-    let (kind, hex) = text.split_once('-')?;
-    let (kind, bytes) = (kind.parse().ok()?, bytes(hex, HARDWARE_MAX)?);
+    let (kind, digits) = text.split_once('-')?;
+    let (kind, bytes) = (kind.parse().ok()?, bytes(digits, HARDWARE_MAX)?);
     // Ethernet addresses have their own form; one client must not have two names.
     (kind != ETHERNET || bytes.len() != 6).then_some(Identity::Hardware(kind, bytes))
 }
 
-fn bytes(hex: &str, max: usize) -> Option<Vec<u8>> {
-    let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() || pairs.is_empty() || pairs.len() > max {
-        return None;
-    }
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+fn bytes(digits: &str, max: usize) -> Option<Vec<u8>> {
+    let bytes = (digits.len() <= 2 * max).then(|| hex::decode(digits).ok()).flatten();
+    bytes.filter(|bytes| !bytes.is_empty())
 }
 
-fn digit(text: u8) -> Option<u8> {
-    char::from(text).to_digit(16).and_then(|value| u8::try_from(value).ok())
-}
-
-impl TryFrom<String> for Identity {
-    type Error = IdentityError;
-    fn try_from(text: String) -> Result<Self, IdentityError> {
-        text.parse()
-    }
-}
-
-impl From<Identity> for String {
-    fn from(identity: Identity) -> Self {
-        identity.to_string()
-    }
-}
+model::text_form!(Identity);
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,6 @@ use std::fs;
 use model::enrol::Fingerprint;
 
 use super::*;
-use crate::certificate::fingerprint;
 use crate::identity::Authority;
 use crate::testing::{LOCALHOST, allow, membership, name, now};
 
@@ -27,7 +26,7 @@ impl Scene {
     fn sign(&self, request: &str) -> (String, Fingerprint) {
         let pem = self.authority.sign(request, &name("n1"), &[LOCALHOST], now()).unwrap();
         let der = super::super::certificate_from_pem("it", &pem).unwrap();
-        let fingerprint = fingerprint(&der);
+        let fingerprint = Fingerprint::of(&der);
         (pem, fingerprint)
     }
 
