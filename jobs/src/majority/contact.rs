@@ -65,12 +65,6 @@ impl Contact {
         self != Self::Heard
     }
 
-    /// Whether this machine may carry the master address.
-    #[must_use]
-    pub fn keeps_address(self) -> bool {
-        self != Self::AddressDropped
-    }
-
     /// What is to be done, in order, when `self` becomes `next`.
     #[must_use]
     pub fn turns(self, next: Self) -> &'static [Turn] {
@@ -139,7 +133,7 @@ mod tests {
                 prop_assert_eq!(takes, contact.takes_changes());
                 prop_assert_eq!(takes, contact.starts_calls());
                 prop_assert_eq!(takes, !contact.answers_are_stale());
-                prop_assert_eq!(address, contact.keeps_address());
+                prop_assert_eq!(address, contact != Contact::AddressDropped);
                 prop_assert!(address || silence_ms > REFUSE_AFTER_MS);
                 prop_assert!(!takes || silence_ms <= REFUSE_AFTER_MS);
             }

@@ -93,12 +93,6 @@ impl Page {
         self.samples[at].push(Sample { labels, value });
     }
 
-    /// Numbers that were added and are in no family: a mistake of the program.
-    #[must_use]
-    pub fn unlisted(&self) -> &[Unlisted] {
-        &self.unlisted
-    }
-
     /// The page in the text format of OpenMetrics.
     #[must_use]
     pub fn text(self) -> String {
@@ -196,7 +190,7 @@ mod tests {
         page.counter("toys_lost", &[], 1);
         page.counter("toys", &["red"], 1);
         page.gauge("toys", &[], 1.0);
-        let names: Vec<_> = page.unlisted().iter().map(|unlisted| unlisted.name).collect();
+        let names: Vec<_> = page.unlisted.iter().map(|unlisted| unlisted.name).collect();
         assert_eq!(names, ["toys_lost", "toys", "toys"]);
     }
 }
