@@ -205,12 +205,12 @@ impl Racks {
 
     /// The machines that have this serial number, or one of these Ethernet addresses.
     #[must_use]
-    pub fn with(&self, serial: &Serial, macs: &[MacAddress]) -> Vec<(u32, RackMachine)> {
+    pub fn with(&self, serial: Option<&Serial>, macs: &[MacAddress]) -> Vec<(u32, RackMachine)> {
         let documents = self.documents.read();
         let of = |served: &Served| {
             let by_mac = macs.iter().filter_map(|mac| served.by_mac.get(mac));
-            let mut places: Vec<usize> =
-                served.by_serial.get(serial).into_iter().chain(by_mac).copied().collect();
+            let by_serial = serial.and_then(|serial| served.by_serial.get(serial));
+            let mut places: Vec<usize> = by_serial.into_iter().chain(by_mac).copied().collect();
             places.sort_unstable();
             places.dedup();
             let machines = places.into_iter().filter_map(|at| served.document.machines.get(at));

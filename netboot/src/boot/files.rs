@@ -118,7 +118,7 @@ pub(super) async fn is_up(
 fn told(rack: &Rack, ends: Ends, serial: Serial) -> Option<(u32, RackMachine)> {
     let who = Told::new(Some(serial.clone()), None, holder_at(rack, ends.theirs.ip()));
     // Ten thousand give a sign of life twice a minute.
-    let machines = rack.racks.with(&serial, &who.macs);
+    let machines = rack.racks.with(Some(&serial), &who.macs);
     who.among(machines.iter().map(|(rack, machine)| (*rack, machine))).ok()
 }
 

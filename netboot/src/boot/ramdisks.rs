@@ -127,13 +127,9 @@ impl Known<'_> {
         }
     }
 
-    fn all(&self, is_meant: impl Fn(&RackMachine) -> bool) -> Vec<Node> {
-        let documents = self.racks.all();
-        let of = |document: &Arc<RackDocument>| {
-            let meant = document.machines.iter().filter(|machine| is_meant(machine));
-            meant.map(|machine| self.node(document.rack, machine)).collect::<Vec<_>>()
-        };
-        documents.iter().flat_map(of).collect()
+    fn with(&self, serial: Option<&Serial>, macs: &[MacAddress]) -> Vec<Node> {
+        let found = self.racks.with(serial, macs);
+        found.iter().map(|(rack, machine)| self.node(*rack, machine)).collect()
     }
 }
 
@@ -147,11 +143,11 @@ impl Machines for Known<'_> {
     }
 
     fn by_macs(&self, macs: &[MacAddress]) -> Vec<Node> {
-        self.all(|machine| machine.mac.iter().any(|mac| macs.contains(mac)))
+        self.with(None, macs)
     }
 
     fn by_serial(&self, serial: &Serial) -> Vec<Node> {
-        self.all(|machine| machine.serial == *serial)
+        self.with(Some(serial), &[])
     }
 
     fn asks_for_another(&self, node: &Node) -> bool {
@@ -161,9 +157,7 @@ impl Machines for Known<'_> {
         if its_own.any(|machine| machine.serial == node.serial && machine.mac.contains(&holder)) {
             return false;
         }
-        !self
-            .all(|machine| machine.serial != node.serial && machine.mac.contains(&holder))
-            .is_empty()
+        self.racks.with(None, &[holder]).iter().any(|(_, machine)| machine.serial != node.serial)
     }
 }
 
