@@ -327,11 +327,10 @@ mod tests {
             cards: vec![card("e0", "52:54:00:00:00:01"), card("e1", "52:54:00:00:00:02")],
             ..Inventory::default()
         };
-        let unread = |parts: &[Parts]| parts.iter().map(|parts| (*parts, "500".to_owned()));
-        let nothing = Inventory {
-            unread: unread(&[Parts::Disks, Parts::Cards]).collect(),
-            ..Inventory::default()
+        let unread = |parts: &[Parts]| -> BTreeMap<Parts, String> {
+            parts.iter().map(|parts| (*parts, "500".to_owned())).collect()
         };
+        let nothing = Inventory { unread: unread(&Parts::ALL), ..Inventory::default() };
         let kept = nothing.clone().completed(&full);
         assert_eq!(full.changes(&kept), [""; 0]);
         assert_eq!(Inventory { unread: BTreeMap::new(), ..kept }, full);
@@ -339,7 +338,7 @@ mod tests {
         let half = Inventory {
             disks: vec![disk("sdb", "B")],
             cards: vec![card("renamed", "52:54:00:00:00:02"), card("e2", "52:54:00:00:00:03")],
-            unread: unread(&[Parts::Cards]).collect(),
+            unread: unread(&[Parts::Cards]),
             ..Inventory::default()
         };
         let kept = half.completed(&full);

@@ -4,8 +4,8 @@
 const REPLACEMENT: &str = "\\ufffd";
 
 /// The bytes as text that a parser takes. Bytes that are no UTF-8 and halves of surrogate pairs become U+FFFD,
-/// control characters become blanks, and a byte order mark goes. One odd byte in a name of hardware must not
-/// hide the rest.
+/// control characters become blanks, a backslash that begins no escape stands for itself, and a byte order mark
+/// goes. One odd byte in a name of hardware must not hide the rest.
 #[must_use]
 pub fn lossy(bytes: &[u8]) -> String {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -28,7 +28,7 @@ pub fn lossy(bytes: &[u8]) -> String {
 
 /// What to write for the escape at the beginning of `text`, and how long that escape is.
 fn escape(text: &str) -> (&str, usize) {
-    let whole = |length: usize| text.get(..length).map_or(("\\", 1), |escape| (escape, length));
+    let whole = |length: usize| (&text[..length], length);
     match unit(text) {
         Some(0xD800..=0xDBFF) => match text.get(6..).and_then(unit) {
             Some(0xDC00..=0xDFFF) => whole(12),
@@ -36,14 +36,19 @@ fn escape(text: &str) -> (&str, usize) {
         },
         Some(0xDC00..=0xDFFF) => (REPLACEMENT, 6),
         Some(_) => whole(6),
-        None => whole(2),
+        None => match text.as_bytes().get(1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => whole(2),
+            _ => ("\\\\", 1),
+        },
     }
 }
 
 /// The number in an escape such as `\u00e9`.
 fn unit(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
-    u32::from_str_radix(digits, 16).ok()
+    // A sign would be read as well.
+    let are_digits = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    are_digits.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
 }
 
 #[cfg(test)]
@@ -63,6 +68,7 @@ mod tests {
             (br#"{"name": "\ud83d\ude00 \ud83d\ud83d\ude00"}"#, "\u{1f600} \u{fffd}\u{1f600}"),
             (br#"{"name": "\\udce9 \"\\\""}"#, "\\udce9 \"\\\""),
             (b"{\"name\": \"\\\\\xe9\"}", "\\\u{fffd}"),
+            (b"{\"name\": \"C:\\x41 \\u+12f \\\xe9\\\n\"}", "C:\\x41 \\u+12f \\\u{fffd}\\ "),
         ] {
             let read: Value = serde_json::from_str(&lossy(bytes)).unwrap();
             assert_eq!(read["name"], name, "{}", String::from_utf8_lossy(bytes));
