@@ -3,34 +3,29 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderName, Method, Request, StatusCode, header};
+use http::{HeaderName, Method, Request, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use model::bmc::BmcProtocol;
+use model::bmc::{BmcProtocol, BmcUrl};
 use model::enrol::Fingerprint;
 use rustls::pki_types::ServerName;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
+use crate::answer::{Answered, Verdict, tries};
 use crate::error::BmcError;
 use crate::target::Controller;
-use crate::trust;
+use crate::{probe, trust};
 
 /// Longest answer: the inventory of a large machine is some hundred kilobytes.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Longest path that is followed; links come from the controller.
 const PATH_BYTES_MAX: usize = 1_024;
-/// Addresses of one name that are tried.
-const ADDRESSES_MAX: usize = 4;
-/// How often a request is sent that the controller is too busy for.
-const BUSY_TRIES: u32 = 5;
 
 /// Bytes both ways, with TLS or without.
 trait Bidirectional: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
@@ -44,17 +39,20 @@ struct Open {
     connection: Pin<Box<Connection<Stream, Full<Bytes>>>>,
 }
 
-/// An answer that was read whole.
-#[derive(Debug)]
-pub(crate) struct Answered {
-    /// Its code.
-    pub(crate) status: StatusCode,
-    /// The token of a new session.
-    pub(crate) token: Option<String>,
-    /// Where something new lies.
-    pub(crate) location: Option<String>,
-    /// Its body; null where there is none.
-    pub(crate) body: Value,
+/// A request.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+    pub(crate) body: Option<&'a Value>,
+    /// The tag that its object must have.
+    pub(crate) etag: Option<&'a str>,
+}
+
+impl<'a> Question<'a> {
+    pub(crate) const fn new(method: &'a Method, path: &'a str, body: Option<&'a Value>) -> Self {
+        Self { method, path, body, etag: None }
+    }
 }
 
 /// Speaks HTTP with one controller.
@@ -74,67 +72,61 @@ impl<'a> HttpClient<'a> {
         self.controller.url.to_string()
     }
 
-    /// Asks for an object.
-    pub(crate) async fn get(&mut self, path: &str) -> Result<Value, BmcError> {
-        let answered = self.ask(Method::GET, path, None, None).await?;
-        self.good(&Method::GET, path, answered).map(|answered| answered.body)
-    }
-
-    /// Asks, as often as the controller says that it is busy; the answer may be a refusal.
-    pub(crate) async fn ask(
-        &mut self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-        etag: Option<&str>,
-    ) -> Result<Answered, BmcError> {
-        let mut tries = 0;
+    /// Asks, again where the controller says that it is busy, or answers oddly; the answer may be a refusal.
+    pub(crate) async fn ask(&mut self, question: Question<'_>) -> Result<Answered, BmcError> {
+        let mut sent = 0;
         loop {
-            tries += 1;
-            let answered = self.once(&method, path, body, etag).await?;
-            // Some are in the middle of something after each change (iDRAC10 after power off).
-            let busy = [StatusCode::CONFLICT, StatusCode::SERVICE_UNAVAILABLE];
-            if !busy.contains(&answered.status) || tries == BUSY_TRIES {
-                return Ok(answered);
+            sent += 1;
+            let asked = self.once(question).await;
+            let verdict = match &asked {
+                Ok(answered) => answered.verdict(question.method),
+                Err(BmcError::Nonsense { .. }) => Verdict::Unreadable,
+                Err(_) => return asked,
+            };
+            if sent >= tries(question.method, verdict) {
+                return asked;
             }
-            sleep(self.controller.times.busy * tries).await;
+            // Some are in the middle of something after each change (iDRAC10 after power off).
+            sleep(self.controller.times.busy * sent).await;
         }
     }
 
-    /// The answer, if it is none of refusal.
+    /// The answer, if it is a good one.
     pub(crate) fn good(
         &self,
         method: &Method,
         path: &str,
         answered: Answered,
     ) -> Result<Answered, BmcError> {
-        if answered.status.is_success() {
-            return Ok(answered);
+        let (url, request, reason) = (self.url(), format!("{method} {path}"), answered.reason());
+        if let Some(instead) = answered.secured_elsewhere()
+            && !self.controller.url.is_secured()
+        {
+            return Err(BmcError::Scheme { url, instead });
         }
-        let (url, request) = (self.url(), format!("{method} {path}"));
-        if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&answered.status) {
-            return Err(BmcError::Login { url });
-        }
-        Err(BmcError::Refused { url, request, reason: reason(&answered) })
+        Err(match answered.verdict(method) {
+            Verdict::Good => return Ok(answered),
+            Verdict::Unreadable => {
+                BmcError::Nonsense { url, request, reason: "it is no object".to_owned() }
+            }
+            Verdict::Unauthorized => BmcError::Login { url },
+            Verdict::Forbidden => BmcError::Privilege { url, reason, has_levels: false },
+            Verdict::NotReady => BmcError::NotReady { url, request, reason },
+            Verdict::Failed => BmcError::Failed { url, request, reason },
+            Verdict::Refused => BmcError::Refused { url, request, reason },
+        })
     }
 
-    async fn once(
-        &mut self,
-        method: &Method,
-        path: &str,
-        body: Option<&Value>,
-        etag: Option<&str>,
-    ) -> Result<Answered, BmcError> {
-        let (url, request) = (self.url(), format!("{method} {path}"));
+    async fn once(&mut self, question: Question<'_>) -> Result<Answered, BmcError> {
+        let (url, request) = (self.url(), format!("{} {}", question.method, question.path));
         let nonsense = |reason: String| {
             let (url, request) = (url.clone(), request.clone());
             BmcError::Nonsense { url, request, reason }
         };
-        if !is_path(path) {
+        if !is_path(question.path) {
             return Err(nonsense("it names a path that is none of its own".to_owned()));
         }
-        let message =
-            self.message(method, path, body, etag).map_err(|error| nonsense(error.to_string()))?;
+        let message = self.message(question).map_err(|error| nonsense(error.to_string()))?;
         let exchanged = match self.open.take() {
             None => None,
             // A kept connection may have been closed meanwhile, which is seen only when it is used.
@@ -152,13 +144,8 @@ impl<'a> HttpClient<'a> {
         };
         let (answered, bytes, open) = exchanged.map_err(|broken| nonsense(broken.reason))?;
         self.open = open;
-        // A refusal may have any body.
-        let body = match serde_json::from_slice(&bytes) {
-            _ if bytes.is_empty() => Value::Null,
-            Ok(body) => body,
-            Err(error) if answered.status.is_success() => return Err(nonsense(error.to_string())),
-            Err(_) => Value::Null,
-        };
+        // What is no JSON is no object either, and that alone is asked for. An action needs no body.
+        let body = serde_json::from_str(&model::json::lossy(&bytes)).unwrap_or(Value::Null);
         Ok(Answered { body, ..answered })
     }
 
@@ -176,13 +163,8 @@ impl<'a> HttpClient<'a> {
         })
     }
 
-    fn message(
-        &self,
-        method: &Method,
-        path: &str,
-        body: Option<&Value>,
-        etag: Option<&str>,
-    ) -> http::Result<Request<Full<Bytes>>> {
+    fn message(&self, question: Question<'_>) -> http::Result<Request<Full<Bytes>>> {
+        let Question { method, path, body, etag } = question;
         let url = &self.controller.url;
         let mut builder = Request::builder()
             .method(method)
@@ -205,64 +187,81 @@ impl<'a> HttpClient<'a> {
 
     /// The certificate that the controller shows.
     pub(crate) async fn certificate(&self) -> Result<Option<Fingerprint>, BmcError> {
-        self.within_time(self.secured()).await.map(|(_stream, seen)| seen)
+        self.secured().await.map(|(_stream, seen)| seen)
     }
 
     async fn connect(&self) -> Result<Open, BmcError> {
-        let connected = async {
-            let (stream, _seen) = self.secured().await?;
-            let (sender, connection) = handshake(stream).await.map_err(io::Error::other)?;
-            Ok(Open { sender, connection: Box::pin(connection) })
-        };
-        self.within_time(connected).await
+        let (stream, _seen) = self.secured().await?;
+        let (sender, connection) = handshake(stream).await.map_err(|error| {
+            BmcError::Unreachable { url: self.url(), reason: error.to_string() }
+        })?;
+        Ok(Open { sender, connection: Box::pin(connection) })
+    }
+
+    async fn secured(&self) -> Result<(Stream, Option<Fingerprint>), BmcError> {
+        let url = &self.controller.url;
+        let stream = self.within_time(probe::dial(url)).await;
+        let stream = stream.map_err(|error| BmcError::Unreachable {
+            url: self.url(),
+            reason: error.to_string(),
+        })?;
+        if url.protocol == BmcProtocol::RedfishHttp {
+            return Ok((TokioIo::new(Box::new(stream)), None));
+        }
+        let shaken = self.within_time(async {
+            let config = trust::config(self.controller.trust).map_err(io::Error::other)?;
+            let name = ServerName::try_from(url.host.clone()).map_err(io::Error::other)?;
+            TlsConnector::from(Arc::new(config)).connect(name, stream).await
+        });
+        match shaken.await {
+            Ok(stream) => {
+                let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                let seen = shown.map(|certificate| Fingerprint::of(certificate));
+                Ok((TokioIo::new(Box::new(stream)), seen))
+            }
+            Err(error) => Err(self.without_tls(&error).await),
+        }
     }
 
     async fn within_time<T>(
         &self,
         connecting: impl Future<Output = io::Result<T>>,
-    ) -> Result<T, BmcError> {
+    ) -> io::Result<T> {
         let limit = self.controller.times.connect;
-        let connected = timeout(limit, connecting).await;
-        let connected = connected.unwrap_or_else(|_elapsed| Err(late(limit)));
-        connected.map_err(|error| {
-            let (url, reason) = (self.url(), error.to_string());
-            let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-            match tls {
-                Some(rustls::Error::InvalidCertificate(_)) => BmcError::Certificate { url, reason },
-                _ => BmcError::Unreachable { url, reason },
-            }
+        timeout(limit, connecting).await.unwrap_or_else(|_elapsed| {
+            let text = format!("no connection within {} s", limit.as_secs());
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
         })
     }
 
-    async fn secured(&self) -> io::Result<(Stream, Option<Fingerprint>)> {
-        let url = &self.controller.url;
-        let stream = dial(&url.host, url.port).await?;
-        if url.protocol == BmcProtocol::RedfishHttp {
-            return Ok((TokioIo::new(Box::new(stream)), None));
+    /// Why there is no TLS.
+    async fn without_tls(&self, error: &io::Error) -> BmcError {
+        let (url, reason) = (self.url(), error.to_string());
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        if let Some(rustls::Error::InvalidCertificate(_)) = tls {
+            return BmcError::Certificate { url, reason };
         }
-        let config = trust::config(self.controller.trust).map_err(io::Error::other)?;
-        let name = ServerName::try_from(url.host.clone()).map_err(io::Error::other)?;
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-        let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        let seen = shown.map(|certificate| Fingerprint::of(certificate));
-        Ok((TokioIo::new(Box::new(stream)), seen))
-    }
-}
-
-async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
-    for address in tokio::net::lookup_host((host, port)).await?.take(ADDRESSES_MAX) {
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
+        let (told, limit) = (&self.controller.url, self.controller.times.connect);
+        if probe::speaks_http(told, limit).await {
+            let instead = BmcUrl { protocol: BmcProtocol::RedfishHttp, ..told.clone() };
+            return BmcError::Scheme { url, instead };
         }
+        BmcError::Tls { url, reason }
     }
-    Err(last)
-}
 
-fn late(limit: Duration) -> io::Error {
-    let text = format!("no connection within {} s", limit.as_secs());
-    io::Error::new(io::ErrorKind::TimedOut, text)
+    /// Why the first question of all failed: perhaps the controller speaks TLS there.
+    pub(crate) async fn first_failed(&self, error: BmcError) -> BmcError {
+        let is_answer = matches!(
+            error,
+            BmcError::Nonsense { .. } | BmcError::Failed { .. } | BmcError::Silent { .. }
+        );
+        let (told, limit) = (&self.controller.url, self.controller.times.connect);
+        if is_answer && !told.is_secured() && probe::speaks_tls(told, limit).await {
+            let instead = BmcUrl { protocol: BmcProtocol::RedfishHttps, ..told.clone() };
+            return BmcError::Scheme { url: self.url(), instead };
+        }
+        error
+    }
 }
 
 /// A connection broke in the middle.
@@ -298,6 +297,7 @@ async fn exchange(open: Open, message: Request<Full<Bytes>>) -> Exchanged {
             status: parts.status,
             token: text("x-auth-token"),
             location: text("location"),
+            etag: text("etag"),
             body: Value::Null,
         };
         Ok::<_, Broken>((answered, bytes))
@@ -327,17 +327,6 @@ fn is_path(path: &str) -> bool {
     let good = |b: u8| b.is_ascii_graphic() && !b"\\\"<>^`{|}#".contains(&b);
     let local = path.starts_with('/') && !path.starts_with("//");
     local && path.len() <= PATH_BYTES_MAX && path.bytes().all(good) && !path.contains("..")
-}
-
-/// What a controller says about why it refuses (DSP0266, error responses).
-fn reason(answered: &Answered) -> String {
-    let error = &answered.body["error"];
-    let extended = &error["@Message.ExtendedInfo"];
-    // Some send an object where the standard has a list.
-    let first = if extended.is_array() { &extended[0] } else { extended };
-    let told = first["Message"].as_str().or_else(|| error["message"].as_str());
-    let told = told.map(model::inventory::text).unwrap_or_default();
-    format!("{} {told}", answered.status).trim_end().to_owned()
 }
 
 #[cfg(test)]

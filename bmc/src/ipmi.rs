@@ -1,16 +1,19 @@
 //! IPMI 2.0 over LAN, by `ipmitool`, which knows the controllers' ways.
 
+mod said;
+
+use std::collections::BTreeMap;
 use std::process::Stdio;
 
-use model::bmc::{BootOnce, Health, PowerAction, PowerState, Sensor};
-use model::inventory::{Inventory, text};
-use tokio::io::AsyncReadExt as _;
+use model::bmc::{BmcPrivilege, BootOnce, Health, PowerAction, PowerState};
+use model::inventory::{Inventory, Parts, text};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 use crate::error::BmcError;
-use crate::power::Power;
 use crate::target::Controller;
+use said::Cause;
 
 /// The program.
 const PROGRAM: &str = "ipmitool";
@@ -18,8 +21,6 @@ const PROGRAM: &str = "ipmitool";
 const PASSWORD: &str = "IPMI_PASSWORD";
 /// Longest output that is read.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
-/// Sensors that are kept.
-const SENSORS_MAX: usize = 512;
 /// How often a command is tried that finds the controller busy.
 const BUSY_TRIES: u32 = 3;
 /// Cipher suites that are tried, the better first: SHA-256, and what every controller has.
@@ -30,6 +31,13 @@ pub(crate) struct Ipmi<'a> {
     controller: &'a Controller,
     /// The one of [`CIPHERS`] that is in use.
     cipher: usize,
+}
+
+/// What the program printed.
+struct Output {
+    is_success: bool,
+    told: String,
+    complained: String,
 }
 
 impl<'a> Ipmi<'a> {
@@ -46,20 +54,119 @@ impl<'a> Ipmi<'a> {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.once(words).await {
-                Err(BmcError::Unreachable { reason, .. })
-                    if is_cipher(&reason) && self.cipher + 1 < CIPHERS.len() =>
-                {
-                    self.cipher += 1;
-                }
-                Err(BmcError::Refused { reason, .. })
-                    if reason.contains("Node busy") && tries < BUSY_TRIES =>
-                {
+            let output = self.once(words).await?;
+            if output.is_success {
+                return Ok(output.told);
+            }
+            let (cause, reason) = said::cause(&output.complained);
+            match cause {
+                Cause::Session if self.cipher + 1 < CIPHERS.len() => self.cipher += 1,
+                Cause::NotReady if tries < BUSY_TRIES => {
                     sleep(self.controller.times.busy * tries).await;
                 }
-                other => return other,
+                cause => return Err(self.failure(cause, words, reason)),
             }
         }
+    }
+
+    async fn once(&self, words: &[&str]) -> Result<Output, BmcError> {
+        let Controller { url, login, times, privilege, .. } = self.controller;
+        let mut command = Command::new(PROGRAM);
+        command.args(["-I", "lanplus", "-H", &url.host, "-p", &url.port.to_string()]);
+        command.args(["-U", &login.user, "-E", "-N", "2", "-R", "2"]);
+        if let Some(privilege) = privilege {
+            command.args(["-L", level(*privilege)]);
+        }
+        command.args(["-C", CIPHERS.get(self.cipher).unwrap_or(&"3")]).args(words);
+        command.env(PASSWORD, login.password.expose()).env("LC_ALL", "C");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.kill_on_drop(true);
+        let program = |error| BmcError::Program { program: PROGRAM.to_owned(), error };
+        let mut child = command.spawn().map_err(program)?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let run = async {
+            let (told, complained) = tokio::try_join!(read(out), read(err))?;
+            let is_success = child.wait().await?.success();
+            Ok::<_, std::io::Error>(Output { is_success, told, complained })
+        };
+        let (url, request, limit) = (self.url(), words.join(" "), times.answer);
+        let silent = |_elapsed| BmcError::Silent { url, request, limit };
+        timeout(limit, run).await.map_err(silent)?.map_err(program)
+    }
+
+    fn failure(&self, cause: Cause, words: &[&str], reason: String) -> BmcError {
+        let (url, request) = (self.url(), words.join(" "));
+        match cause {
+            Cause::Login => BmcError::Login { url },
+            Cause::Privilege => BmcError::Privilege { url, reason, has_levels: true },
+            Cause::NotReady => BmcError::NotReady { url, request, reason },
+            Cause::Session | Cause::Unreachable => BmcError::Unreachable { url, reason },
+            Cause::Other => BmcError::Refused { url, request, reason },
+        }
+    }
+
+    /// Sets where the next boot comes from, and returns when the controller shows that, as far as it shows it.
+    pub(crate) async fn boot_once(&mut self, from: BootOnce) -> Result<(), BmcError> {
+        let device = match from {
+            BootOnce::Network => "pxe",
+            BootOnce::Disk => "disk",
+        };
+        let with_uefi = ["chassis", "bootdev", device, "options=efiboot"];
+        let mut failure = None;
+        // Some take no options.
+        for words in [&with_uefi[..], &with_uefi[..3]] {
+            match self.run(words).await {
+                Ok(_said) => {}
+                Err(error @ BmcError::Refused { .. }) => {
+                    failure = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            // The program says that it succeeded also where the controller refused.
+            match self.run(&["chassis", "bootparam", "get", "5"]).await {
+                Ok(told) => match said::boot_device(&told) {
+                    Some(shown) if !said::is_device(&shown, from) => {
+                        failure = Some(BmcError::NotKept { url: self.url(), from, shown });
+                    }
+                    Some(_) | None => return Ok(()),
+                },
+                Err(BmcError::Refused { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        let what = format!("boot once from {}", from.as_str());
+        Err(failure.unwrap_or_else(|| BmcError::Unsupported { url: self.url(), what }))
+    }
+
+    pub(crate) async fn health(&mut self) -> Result<Health, BmcError> {
+        let power = self.state().await?;
+        let (told, unread) = match self.run(&["-c", "sdr", "list", "full"]).await {
+            Ok(told) => (told, Vec::new()),
+            Err(error @ BmcError::Refused { .. }) => (String::new(), vec![error.to_string()]),
+            Err(error) => return Err(error),
+        };
+        Ok(Health { power, health: None, sensors: said::sensors(&told), unread })
+    }
+
+    pub(crate) async fn inventory(&mut self) -> Result<Inventory, BmcError> {
+        let board = self.told(&["fru", "print", "0"]).await?;
+        let controller = self.told(&["mc", "info"]).await?;
+        let field = |names: &[&str]| said::field(&board, names);
+        let untold = "IPMI does not tell of them".to_owned();
+        Ok(Inventory {
+            manufacturer: field(&["Product Manufacturer", "Board Mfg"]),
+            product: field(&[
+                "Product Name",
+                "Product Part Number",
+                "Board Product",
+                "Board Part Number",
+            ]),
+            serial: field(&["Product Serial"]),
+            bmc_firmware: said::field(&controller, &["Firmware Revision"]),
+            unread: BTreeMap::from(Parts::ALL.map(|parts| (parts, untold.clone()))),
+            ..Inventory::default()
+        })
     }
 
     /// What it tells; nothing where it has none of that.
@@ -70,106 +177,18 @@ impl<'a> Ipmi<'a> {
         }
     }
 
-    async fn once(&self, words: &[&str]) -> Result<String, BmcError> {
-        let Controller { url, login, times, .. } = self.controller;
-        let mut command = Command::new(PROGRAM);
-        command.args(["-I", "lanplus", "-H", &url.host, "-p", &url.port.to_string()]);
-        command.args(["-U", &login.user, "-E", "-N", "2", "-R", "2", "-C"]);
-        command.arg(CIPHERS.get(self.cipher).unwrap_or(&"3")).args(words);
-        command.env(PASSWORD, login.password.expose()).env("LC_ALL", "C");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.kill_on_drop(true);
-        let request = words.join(" ");
-        let program = |error| BmcError::Program { program: PROGRAM.to_owned(), error };
-        let mut child = command.spawn().map_err(program)?;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let run = async {
-            let (mut told, mut failed) = (String::new(), String::new());
-            let read = |from: Option<_>, into| async move {
-                let Some(from) = from else { return Ok(0) };
-                tokio::io::AsyncReadExt::take(from, OUTPUT_BYTES_MAX).read_to_string(into).await
-            };
-            let other = async {
-                let Some(err) = err else { return Ok(0) };
-                err.take(OUTPUT_BYTES_MAX).read_to_string(&mut failed).await
-            };
-            let (_out, _err) = tokio::try_join!(read(out, &mut told), other)?;
-            let status = child.wait().await?;
-            Ok::<_, std::io::Error>((status, told, failed))
-        };
-        let limit = times.answer;
-        let ran = timeout(limit, run).await;
-        let silent =
-            |_elapsed| BmcError::Silent { url: self.url(), request: request.clone(), limit };
-        let (status, told, failed) = ran.map_err(silent)?.map_err(program)?;
-        if status.success() { Ok(told) } else { Err(self.failure(request, &failed)) }
-    }
-
-    /// What the program says of a failure, in our words where it is known.
-    fn failure(&self, request: String, told: &str) -> BmcError {
-        let url = self.url();
-        let last = told.lines().rfind(|line| !line.trim().is_empty());
-        let reason = last.map(text).unwrap_or_default();
-        let says = |words: &[&str]| words.iter().any(|word| told.contains(word));
-        if says(&["password", "HMAC is invalid", "unauthorized name", "insufficient privilege"]) {
-            BmcError::Login { url }
-        } else if says(&["Unable to establish", "Address lookup", "no response", "timeout"]) {
-            BmcError::Unreachable { url, reason }
-        } else {
-            BmcError::Refused { url, request, reason }
-        }
-    }
-
-    pub(crate) async fn boot_once(&mut self, from: BootOnce) -> Result<(), BmcError> {
-        let device = match from {
-            BootOnce::Network => "pxe",
-            BootOnce::Disk => "disk",
-        };
-        let uefi = self.run(&["chassis", "bootdev", device, "options=efiboot"]).await;
-        match uefi {
-            // Some take no options.
-            Err(BmcError::Refused { .. }) => {
-                self.run(&["chassis", "bootdev", device]).await.map(drop)
-            }
-            other => other.map(drop),
-        }
-    }
-
-    pub(crate) async fn health(&mut self) -> Result<Health, BmcError> {
-        let power = self.state().await?;
-        let sensors = sensors(&self.told(&["-c", "sdr", "list", "full"]).await?);
-        Ok(Health { power, health: None, sensors })
-    }
-
-    pub(crate) async fn inventory(&mut self) -> Result<Inventory, BmcError> {
-        let board = self.told(&["fru", "print", "0"]).await?;
-        let controller = self.told(&["mc", "info"]).await?;
-        let field = |from: &str, name: &str| field(from, name).unwrap_or_default();
-        Ok(Inventory {
-            manufacturer: field(&board, "Product Manufacturer"),
-            product: field(&board, "Product Name"),
-            serial: field(&board, "Product Serial"),
-            bmc_firmware: field(&controller, "Firmware Revision"),
-            ..Inventory::default()
+    /// Whether the machine runs.
+    pub(crate) async fn state(&mut self) -> Result<PowerState, BmcError> {
+        let told = self.run(&["chassis", "power", "status"]).await?;
+        said::power(&told).ok_or_else(|| BmcError::Nonsense {
+            url: self.url(),
+            request: "chassis power status".to_owned(),
+            reason: text(&told),
         })
     }
-}
 
-impl Power for Ipmi<'_> {
-    async fn state(&mut self) -> Result<PowerState, BmcError> {
-        let told = self.run(&["chassis", "power", "status"]).await?;
-        match told.trim() {
-            "Chassis Power is on" => Ok(PowerState::On),
-            "Chassis Power is off" => Ok(PowerState::Off),
-            other => Err(BmcError::Nonsense {
-                url: self.url(),
-                request: "chassis power status".to_owned(),
-                reason: text(other),
-            }),
-        }
-    }
-
-    async fn ask(&mut self, action: PowerAction) -> Result<(), BmcError> {
+    /// Orders one of on, off and soft off; whether it happens is to be seen.
+    pub(crate) async fn order(&mut self, action: PowerAction) -> Result<(), BmcError> {
         let word = match action {
             PowerAction::On | PowerAction::Cycle => "on",
             PowerAction::Off => "off",
@@ -179,57 +198,23 @@ impl Power for Ipmi<'_> {
     }
 }
 
-/// Whether a session failed for its cipher suite, as far as the program tells.
-fn is_cipher(reason: &str) -> bool {
-    reason.contains("Unable to establish")
+/// The level as the program takes it.
+const fn level(privilege: BmcPrivilege) -> &'static str {
+    match privilege {
+        BmcPrivilege::User => "USER",
+        BmcPrivilege::Operator => "OPERATOR",
+        BmcPrivilege::Administrator => "ADMINISTRATOR",
+    }
 }
 
-fn field(told: &str, name: &str) -> Option<String> {
-    let lines = told.lines().filter_map(|line| line.split_once(':'));
-    let mut named = lines.filter(|(key, _)| key.trim() == name);
-    named.next().map(|(_, value)| text(value))
-}
-
-/// Lines of `sdr list` with commas: name, reading, unit, status.
-fn sensors(told: &str) -> Vec<Sensor> {
-    let all = told.lines().filter_map(|line| {
-        let mut fields = line.split(',').map(str::trim);
-        let (name, reading) = (fields.next()?, fields.next()?);
-        let (unit, status) = (fields.next()?, fields.next()?);
-        let health = match status {
-            "ok" => "OK",
-            "lnc" | "unc" | "nc" => "Warning",
-            "lcr" | "ucr" | "cr" | "lnr" | "unr" | "nr" => "Critical",
-            other => other,
-        };
-        let has_reading = !reading.is_empty() && status != "ns";
-        let reading = has_reading.then(|| text(&format!("{reading} {unit}")));
-        Some(Sensor { name: text(name), reading, health: text(health) })
-    });
-    all.take(SENSORS_MAX).collect()
+/// All that comes, up to its limit. Controllers send what is no text, which the program prints as it is.
+async fn read(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        from.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes).await?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
 mod simulator;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sensors_read() {
-        let told = "CPU Temp,42,degrees C,ok\nFAN1,0,RPM,lcr\nSlot 3,,,ns\nnonsense\n";
-        let all = sensors(told);
-        assert_eq!(all.len(), 3);
-        assert_eq!(all[0].reading.as_deref(), Some("42 degrees C"));
-        assert_eq!((all[1].health.as_str(), all[2].reading.as_deref()), ("Critical", None));
-    }
-
-    #[test]
-    fn fields_read() {
-        let told = " Product Name          : R630\n Product Serial        : SN:1\n";
-        assert_eq!(field(told, "Product Name").as_deref(), Some("R630"));
-        assert_eq!(field(told, "Product Serial").as_deref(), Some("SN:1"));
-        assert_eq!(field(told, "Board"), None);
-    }
-}

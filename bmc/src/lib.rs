@@ -3,16 +3,21 @@
 //! One seam, [`Controller`], with two languages behind it: Redfish over HTTPS and
 //! IPMI by `ipmitool`. It knows nothing of jobs, of the master or of the vault.
 //!
-//! A controller is believed only as far as it can be checked: an action has happened when the power has
-//! been *seen* to be as it should, within its time; what it answers is bounded before it is read; and it
-//! must be that of the machine that is meant, as far as it tells.
+//! A controller is slow, forgetful, and lies. It is believed only as far as it can be checked: an action has
+//! happened when the power has been *seen* to be as it should, within its time; a change is made when it shows
+//! that; what it answers is bounded before it is read; and it must be that of the machine that is meant, as far as
+//! it tells. One odd answer means nothing: a look that failed is "not yet", and what could not be read is not
+//! taken for what is not there.
 #![warn(missing_docs)]
 
+mod answer;
+mod blank;
 mod controller;
 mod error;
 mod http_client;
 mod ipmi;
 mod power;
+mod probe;
 mod redfish;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulated;
@@ -20,6 +25,7 @@ mod target;
 mod times;
 mod trust;
 
+pub use controller::Session;
 pub use error::BmcError;
 pub use target::{Controller, Expected, Login};
 pub use times::Times;

@@ -1,7 +1,7 @@
 //! A controller: where it is, what it may show, by which it knows us.
 
 use model::Uuid;
-use model::bmc::{BmcTrust, BmcUrl};
+use model::bmc::{BmcPrivilege, BmcTrust, BmcUrl};
 use model::secret::Secret;
 
 use crate::times::Times;
@@ -24,8 +24,7 @@ pub struct Expected {
     pub uuid: Option<Uuid>,
 }
 
-/// A management controller. It keeps nothing open between two calls, and takes one call at a time: callers
-/// hold the lock of its machine.
+/// A management controller. It takes one session at a time: callers hold the lock of its machine.
 #[derive(Debug, Clone)]
 pub struct Controller {
     /// Where it is reached.
@@ -34,6 +33,8 @@ pub struct Controller {
     pub trust: BmcTrust,
     /// By which it knows us.
     pub login: Login,
+    /// The level at which that user acts, where IPMI asks for one; none for that of an administrator.
+    pub privilege: Option<BmcPrivilege>,
     /// The machine that is meant.
     pub expected: Expected,
     /// How long it may take.

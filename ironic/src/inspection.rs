@@ -1,7 +1,9 @@
 //! Core: a ramdisk says what the machine is made of.
 
+use std::collections::BTreeMap;
+
 use http::StatusCode;
-use model::inventory::{CARDS_MAX, Card, DISKS_MAX, Disk, Inventory, Processors};
+use model::inventory::{Card, DISKS_MAX, Disk, Inventory, Processors};
 use model::rack::Observation;
 use model::{MacAddress, Serial, Uuid};
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,10 @@ use crate::{Effect, Outcome, lldp};
 const DISK_TEXT_MAX: usize = 128 * 1024;
 /// Characters that are kept of what failed in the ramdisk.
 const ERROR_MAX: usize = 4_096;
+
+/// How names of interfaces begin that lie on cards.
+const STACKED: [&str; 9] =
+    ["bond", "team", "br", "vlan", "vxlan", "macvlan", "macvtap", "ovs", "dummy"];
 
 /// What a ramdisk found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +56,10 @@ fn inventory(told: &Value, raw: Option<&Value>) -> Inventory {
     let small = |name| number(cpu, name).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     let memory = part("memory");
     let memory_mib = number(memory, "physical_mb").filter(|mib| *mib > 0);
-    let cards = list(told, "interfaces").iter().filter_map(|card| read_card(card, raw));
+    let mut interfaces: Vec<&Value> = list(told, "interfaces").iter().collect();
+    // A bond, a bridge or a VLAN may have the address of its card, which then comes first and counts.
+    interfaces.sort_by_key(|interface| is_stacked(interface));
+    let cards = interfaces.into_iter().filter_map(|card| read_card(card, raw));
     let inventory = Inventory {
         manufacturer: text(vendor, "manufacturer").to_owned(),
         product: text(vendor, "product_name").to_owned(),
@@ -66,7 +75,8 @@ fn inventory(told: &Value, raw: Option<&Value>) -> Inventory {
         },
         memory_mib: memory_mib.or_else(|| Some(number(memory, "total")? >> 20)).unwrap_or(0),
         disks: list(told, "disks").iter().take(DISKS_MAX).map(read_disk).collect(),
-        cards: cards.take(CARDS_MAX).collect(),
+        cards: cards.collect(),
+        unread: BTreeMap::new(),
     };
     let mut inventory = inventory.tidy();
     let mut bytes = 0;
@@ -88,6 +98,15 @@ fn read_disk(told: &Value) -> Disk {
         bytes: number(told, "size").unwrap_or(0),
         rotational: told.get("rotational").and_then(Value::as_bool),
     }
+}
+
+/// Whether an interface lies on others. Those of hardware tell what they are; where none does, names do.
+fn is_stacked(told: &Value) -> (bool, bool) {
+    let tells =
+        ["pci_address", "vendor", "product"].iter().any(|name| !text(told, name).is_empty());
+    let name = text(told, "name");
+    let stacks = STACKED.iter().any(|begin| name.starts_with(begin));
+    (!tells, stacks || name.contains(['.', '@', ':']))
 }
 
 /// A card with an Ethernet address that is its own.

@@ -9,10 +9,11 @@ pub(crate) const DEPTH_MAX: usize = 25;
 /// takes up to a hundred bytes of memory, be it one byte of text.
 pub(crate) const VALUES_MAX: usize = 200_000;
 
-/// Parses a body.
+/// Parses a body. A byte that is no text, as names of hardware have, does not make it unreadable.
 pub(crate) fn parse(body: &[u8]) -> Result<Value, &'static str> {
     check(body)?;
-    serde_json::from_slice(body).map_err(|_no_json| "The body is not valid JSON.")
+    serde_json::from_str(&model::json::lossy(body))
+        .map_err(|_no_json| "The body is not valid JSON.")
 }
 
 fn check(body: &[u8]) -> Result<(), &'static str> {
@@ -72,6 +73,8 @@ mod tests {
         let texts = format!(r#"["{}\"", "\\", "{}"]"#, "[".repeat(99), "{".repeat(99));
         assert!(parse(texts.as_bytes()).is_ok());
         assert!(parse(b"{").unwrap_err().contains("valid"));
+        let odd = parse(b"{\"product_name\": \"R\xae\\udcae630\"}").unwrap();
+        assert_eq!(text(&odd, "product_name"), "R\u{fffd}\u{fffd}630");
         let many = format!("[{}0]", "0,".repeat(VALUES_MAX));
         assert!(parse(many.as_bytes()).unwrap_err().contains("many"));
         let wide = format!("[{}[]]", "[],".repeat(1_000));

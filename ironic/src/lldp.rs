@@ -11,28 +11,45 @@ const VALUE_BYTES_MAX: usize = 511;
 /// Values of one card that are looked at: switches send some thirty.
 const VALUES_MAX: usize = 256;
 
+/// Types of values: the end of a frame, and what this reads.
+const END: u64 = 0;
+const CHASSIS: u64 = 1;
+const PORT: u64 = 2;
+const PORT_DESCRIPTION: u64 = 4;
+const SYSTEM: u64 = 5;
+
 /// The other end of a cable; none where nothing that reads tells of it.
 pub(crate) fn neighbour(values: &[Value]) -> Option<Neighbour> {
     let mut found = Neighbour::default();
-    for value in values.iter().take(VALUES_MAX) {
-        let Some((kind, bytes)) = read(value) else { continue };
+    for (kind, bytes) in first_frame(values).filter_map(read) {
         // The first one counts, as a switch may tell each only once.
         let place = match kind {
-            1 => &mut found.chassis,
-            2 => &mut found.port,
-            4 => &mut found.port_description,
-            5 => &mut found.system,
+            CHASSIS => &mut found.chassis,
+            PORT => &mut found.port,
+            PORT_DESCRIPTION => &mut found.port_description,
+            SYSTEM => &mut found.system,
             _ => continue,
         };
         if place.is_empty() {
             *place = match kind {
-                1 => identity(&bytes, 4, 5),
-                2 => identity(&bytes, 3, 4),
-                _ => plain(&bytes),
+                CHASSIS => identity(&bytes, 4, 5),
+                PORT => identity(&bytes, 3, 4),
+                _ => lossy(&bytes),
             };
         }
     }
     (found != Neighbour::default()).then_some(found)
+}
+
+/// The values of the first frame. A port may hear two switches, whose values then stand behind each other:
+/// each frame begins with the identity of its switch.
+fn first_frame(values: &[Value]) -> impl Iterator<Item = &Value> {
+    let mut frames = 0;
+    values.iter().take(VALUES_MAX).take_while(move |value| {
+        let kind = value.get(0).and_then(Value::as_u64);
+        frames += u32::from(kind == Some(CHASSIS));
+        frames < 2 && kind != Some(END)
+    })
 }
 
 /// Type and value. One that is too long, or cut in the middle of a byte, is none.
@@ -61,13 +78,21 @@ fn identity(bytes: &[u8], ethernet: u8, network: u8) -> String {
     }
 }
 
-/// A text; as hexadecimal where it is none.
+/// A text as far as it is one.
+fn lossy(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let text: String = text.chars().filter(|character| !character.is_control()).collect();
+    text.trim().to_owned()
+}
+
+/// An identity: a text where most of it is one, else hexadecimal digits.
 fn plain(bytes: &[u8]) -> String {
-    let text = std::str::from_utf8(bytes).map(|text| text.trim_matches(['\0', ' ']));
-    match text {
-        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        Ok(_) | Err(_) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-    }
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let text = &bytes[..end];
+    let graphic = text.iter().filter(|byte| byte.is_ascii_graphic()).count();
+    let has_control = text.iter().any(u8::is_ascii_control);
+    let is_text = std::str::from_utf8(text).is_ok() || 2 * graphic > text.len();
+    if is_text && !has_control { lossy(text) } else { hex::encode(bytes) }
 }
 
 #[cfg(test)]
@@ -101,6 +126,42 @@ mod tests {
             (&*found.port, &*found.port_description, &*found.chassis),
             ("64:64:9b:32:f3:01", "ge0/0/1", "10.0.0.1")
         );
+    }
+
+    #[test]
+    fn one_port_has_one_neighbour() {
+        let first = [json!([1, "0464649b32f300"]), json!([2, "0545746831"]), json!([5, "7331"])];
+        let second = [
+            json!([1, "0464649b32f3ff"]),
+            json!([2, "0545746839"]),
+            json!([4, "7570206c696e6b"]),
+            json!([5, "7332"]),
+        ];
+        let told = neighbour(&first).unwrap();
+        assert_eq!((&*told.port, &*told.system, &*told.port_description), ("Eth1", "s1", ""));
+        for between in
+            [vec![], vec![json!([0, ""])], vec![json!([0, null])], vec![json!([3, "0078"])]]
+        {
+            let all = [&first[..], &between, &second].concat();
+            assert_eq!(neighbour(&all).as_ref(), Some(&told), "{between:?}");
+        }
+        // One that tells its own chassis in a way that does not read begins a frame all the same.
+        let odd = [&first[..], &[json!([1, "zz"])], &second[1..]].concat();
+        assert_eq!(neighbour(&odd), Some(told));
+        assert_eq!(neighbour(&[json!([0, ""])]), None);
+    }
+
+    #[test]
+    fn texts_that_are_none_in_part_are_read() {
+        let told = [
+            json!([1, "07737769746368e931"]),
+            json!([2, "074574682031e92f31"]),
+            json!([4, "757020e96c696e6b0d0a"]),
+            json!([5, "ff"]),
+        ];
+        let found = neighbour(&told).unwrap();
+        assert_eq!((&*found.chassis, &*found.port), ("switch\u{fffd}1", "Eth 1\u{fffd}/1"));
+        assert_eq!((&*found.port_description, &*found.system), ("up \u{fffd}link", "\u{fffd}"));
     }
 
     #[test]

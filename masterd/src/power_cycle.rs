@@ -47,10 +47,12 @@ pub fn switches_on(
             sealed: sealed.clone(),
             ramdisk: Ramdisk::default(),
             switches_on: None,
+            left_off: None,
             enrolment: None,
         },
     };
     cycle.switches_on = job;
+    cycle.left_off = cycle.left_off.filter(|_| job.is_some());
     Ok(Some(ConfigChange::PowerCycle(cycle)))
 }
 
@@ -85,6 +87,7 @@ pub fn next(
         sealed,
         ramdisk: Ramdisk::default(),
         switches_on: None,
+        left_off: None,
         enrolment,
     })
 }

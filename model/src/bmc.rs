@@ -119,6 +119,12 @@ pub struct BmcUrl {
 pub struct BmcUrlError(String);
 
 impl BmcUrl {
+    /// Whether a password sent there is read by nobody between.
+    #[must_use]
+    pub const fn is_secured(&self) -> bool {
+        !matches!(self.protocol, BmcProtocol::RedfishHttp)
+    }
+
     /// The host as it stands in URLs: an IPv6 address in brackets.
     #[must_use]
     pub fn url_host(&self) -> String {
@@ -181,6 +187,20 @@ pub enum BmcTrust {
     Any,
 }
 
+crate::words! {
+    /// The level at which a user acts (IPMI 2.0, 6.8). Switching the power takes an operator.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    BmcPrivilege {
+        /// It reads.
+        User = "user",
+        /// It switches the power, too.
+        Operator = "operator",
+        /// It may do everything.
+        Administrator = "administrator",
+    }
+}
+
 /// The document `bmcs/SERIAL`: how the management controller of a machine is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BmcAccess {
@@ -192,6 +212,9 @@ pub struct BmcAccess {
     pub trust: BmcTrust,
     /// The user by which it knows us.
     pub user: String,
+    /// The level at which that user acts; none where it is an administrator, or where no levels are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privilege: Option<BmcPrivilege>,
     /// The user's password.
     pub sealed: Sealed,
     /// When this was set.
@@ -248,6 +271,10 @@ impl Inspection {
             Some(before) => (before.other.as_deref(), Some(Box::new(before.inventory.clone()))),
             None => (None, None),
         };
+        let inventory = match same {
+            Some(same) => inventory.completed(same),
+            None => inventory,
+        };
         let fresh = same.map(|same| same.changes(&inventory)).unwrap_or_default();
         let changed = if fresh.is_empty() { before.and_then(|b| b.changed) } else { Some(at) };
         let mut changes = before.map(|before| before.changes.clone()).unwrap_or_default();
@@ -297,6 +324,9 @@ pub struct Health {
     /// Its sensors.
     #[serde(default)]
     pub sensors: Vec<Sensor>,
+    /// Why there may be more sensors than those, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
 }
 
 #[cfg(test)]

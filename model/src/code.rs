@@ -151,6 +151,8 @@ codes! {
         "Something that a machine should do failed",
     MachineOverdue "machine-overdue"
         "A machine is longer in its state than it may be",
+    MachineOff "machine-off"
+        "A job was to switch a machine on, and did not see it on",
     HardwareChanged "hardware-changed"
         "An inspection found other hardware than the one before",
     MachineSilent "machine-silent"

@@ -1,5 +1,7 @@
 //! Core: what a machine is made of, as its management controller or a ramdisk on it tells.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -42,6 +44,21 @@ pub struct Inventory {
     pub disks: Vec<Disk>,
     /// Its network cards, by name.
     pub cards: Vec<Card>,
+    /// Parts that were not read whole, and why: a part that is missing there may well be in the machine.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unread: BTreeMap<Parts, String>,
+}
+
+crate::words! {
+    /// A kind of parts of which a machine has several.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    Parts {
+        /// Disks.
+        Disks = "disks",
+        /// Network cards.
+        Cards = "cards",
+    }
 }
 
 /// The processors of a machine.
@@ -125,7 +142,7 @@ pub fn text(told: &str) -> String {
 
 impl Inventory {
     /// The same with texts fit to be shown, in a steady order, and within its limits: controllers tell
-    /// the same parts in any order.
+    /// the same parts in any order. Of cards with one address the first counts: the others lie on it.
     #[must_use]
     pub fn tidy(mut self) -> Self {
         for told in [
@@ -157,11 +174,50 @@ impl Inventory {
                 }
             }
         }
+        self.unread.values_mut().for_each(|why| *why = text(why));
+        let mut addresses = BTreeSet::new();
+        self.cards.retain(|card| addresses.insert(card.mac));
         self.disks.sort_by(|a, b| (&a.name, &a.serial).cmp(&(&b.name, &b.serial)));
         self.cards.sort_by(|a, b| (&a.name, a.mac).cmp(&(&b.name, b.mac)));
         self.disks.truncate(DISKS_MAX);
         self.cards.truncate(CARDS_MAX);
         self
+    }
+
+    /// The same with what this source told before and does not tell now. A controller that does not answer a
+    /// question, or answers it with nothing, does not say that the part is gone.
+    #[must_use]
+    pub fn completed(mut self, before: &Self) -> Self {
+        let keep = |told: &mut String, before: &String| {
+            if told.is_empty() {
+                told.clone_from(before);
+            }
+        };
+        keep(&mut self.manufacturer, &before.manufacturer);
+        keep(&mut self.product, &before.product);
+        keep(&mut self.serial, &before.serial);
+        keep(&mut self.firmware, &before.firmware);
+        keep(&mut self.bmc_firmware, &before.bmc_firmware);
+        let (processors, known) = (&mut self.processors, &before.processors);
+        keep(&mut processors.model, &known.model);
+        keep(&mut processors.architecture, &known.architecture);
+        let or = |told: u32, before: u32| if told == 0 { before } else { told };
+        processors.sockets = or(processors.sockets, known.sockets);
+        processors.threads = or(processors.threads, known.threads);
+        self.uuid = self.uuid.or(before.uuid);
+        if self.memory_mib == 0 {
+            self.memory_mib = before.memory_mib;
+        }
+        if self.unread.contains_key(&Parts::Disks) {
+            let told: BTreeSet<String> = self.disks.iter().map(disk_id).collect();
+            let known = before.disks.iter().filter(|disk| !told.contains(&disk_id(disk)));
+            self.disks.extend(known.cloned());
+        }
+        if self.unread.contains_key(&Parts::Cards) {
+            // Those that were read come first, so that the newer word about a card counts.
+            self.cards.extend(before.cards.iter().cloned());
+        }
+        self.tidy()
     }
 
     /// What differs in the hardware between this and a later one, a line each. Links, speeds, neighbours
@@ -187,14 +243,15 @@ impl Inventory {
     }
 }
 
-/// Disks by what tells them apart for ever.
+/// A disk by what tells it apart for ever.
+fn disk_id(disk: &Disk) -> String {
+    let id = [&disk.serial, &disk.wwn, &disk.name].into_iter().find(|id| !id.is_empty());
+    let id = id.map_or("", String::as_str);
+    format!("{} {id} of {} bytes", disk.model, disk.bytes).trim_start().to_owned()
+}
+
 fn disks(inventory: &Inventory) -> Vec<String> {
-    let disks = inventory.disks.iter().map(|disk| {
-        let id = [&disk.serial, &disk.wwn, &disk.name].into_iter().find(|id| !id.is_empty());
-        let id = id.map_or("", String::as_str);
-        format!("{} {id} of {} bytes", disk.model, disk.bytes).trim_start().to_owned()
-    });
-    disks.collect()
+    inventory.disks.iter().map(disk_id).collect()
 }
 
 fn cards(inventory: &Inventory) -> Vec<String> {
@@ -260,10 +317,53 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_read_is_not_gone() {
+        let full = Inventory {
+            memory_mib: 1024,
+            product: "R630".into(),
+            serial: "S1".into(),
+            processors: Processors { sockets: 2, threads: 16, ..Processors::default() },
+            disks: vec![disk("sda", "A"), disk("sdb", "B")],
+            cards: vec![card("e0", "52:54:00:00:00:01"), card("e1", "52:54:00:00:00:02")],
+            ..Inventory::default()
+        };
+        let unread = |parts: &[Parts]| -> BTreeMap<Parts, String> {
+            parts.iter().map(|parts| (*parts, "500".to_owned())).collect()
+        };
+        let nothing = Inventory { unread: unread(&Parts::ALL), ..Inventory::default() };
+        let kept = nothing.clone().completed(&full);
+        assert_eq!(full.changes(&kept), [""; 0]);
+        assert_eq!(Inventory { unread: BTreeMap::new(), ..kept }, full);
+        // What was read counts, and only what was read whole tells what is gone.
+        let half = Inventory {
+            disks: vec![disk("sdb", "B")],
+            cards: vec![card("renamed", "52:54:00:00:00:02"), card("e2", "52:54:00:00:00:03")],
+            unread: unread(&[Parts::Cards]),
+            ..Inventory::default()
+        };
+        let kept = half.completed(&full);
+        assert_eq!(
+            full.changes(&kept),
+            ["disk A of 10 bytes is gone", "card 52:54:00:00:00:03 is new"]
+        );
+        let names: Vec<&str> = kept.cards.iter().map(|card| card.name.as_str()).collect();
+        assert_eq!(names, ["e0", "e2", "renamed"]);
+    }
+
+    #[test]
+    fn of_cards_with_one_address_the_first_counts() {
+        let cards = ["eth0", "bond0"].map(|name| card(name, "52:54:00:00:00:01"));
+        let tidy = Inventory { cards: cards.to_vec(), ..Inventory::default() }.tidy();
+        assert_eq!(tidy.cards, [card("eth0", "52:54:00:00:00:01")]);
+    }
+
+    #[test]
     fn texts_and_lists_are_bounded() {
         let wild = Inventory {
             product: format!("R\u{1b}[31m\n{}", "x".repeat(1000)),
-            cards: (0..1000).map(|n| card(&format!("e{n}"), "52:54:00:00:00:01")).collect(),
+            cards: (0..1000)
+                .map(|n| card(&format!("e{n}"), &format!("5254.0000.{n:04x}")))
+                .collect(),
             ..Inventory::default()
         };
         let tidy = wild.tidy();

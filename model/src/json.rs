@@ -1,9 +1,14 @@
 //! Core: reads JSON that people write; an error names the parameter, what it must be and what it is.
+//! [`lossy`] is for what programs write, of which as much counts as can be read.
+
+mod lossy;
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Path, Segment, Track};
+
+pub use lossy::lossy;
 
 /// JSON that does not mean what it should: where, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -33,6 +33,10 @@ pub struct PowerCycle {
     /// The job that is to switch the machine on and has not done so yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches_on: Option<JobId>,
+    /// Since when it has been left off by a job that had ended; later jobs that fail to switch it on do not
+    /// begin that anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_off: Option<Timestamp>,
     /// How its system becomes a node, where that is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enrolment: Option<CycleEnrolment>,
@@ -204,6 +208,7 @@ mod tests {
             sealed: serde_json::from_value("1:AQID".into()).unwrap(),
             ramdisk: Ramdisk::default(),
             switches_on: None,
+            left_off: None,
             enrolment: None,
         };
         let last = began.plus_seconds(ENROLMENT_SECONDS);

@@ -75,8 +75,11 @@ pub fn hostname() -> Result<String, FactsError> {
     line("/proc/sys/kernel/hostname")
 }
 
+/// The text of a file; a host name, say, may be any bytes.
 fn read(path: &str) -> Result<String, FactsError> {
-    std::fs::read_to_string(path).map_err(|error| FactsError::Read { path: path.into(), error })
+    let bytes = std::fs::read(path);
+    let bytes = bytes.map_err(|error| FactsError::Read { path: path.into(), error })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn line(path: &str) -> Result<String, FactsError> {

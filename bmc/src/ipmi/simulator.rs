@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use model::bmc::{BmcTrust, BootOnce, PowerAction, PowerState};
+use model::bmc::{BmcPrivilege, BmcTrust, BootOnce, PowerAction, PowerState};
 use model::secret::Secret;
 
 use crate::{BmcError, Controller, Expected, Login, Times};
@@ -61,7 +61,8 @@ fn start() -> Option<Simulator> {
         "name \"bmc\"\nset_working_mc 0x20\n  startlan 1\n    addr 127.0.0.1 {port}\n    \
          priv_limit admin\n    allowed_auths_admin none md2 md5 straight\n    \
          guid a123456789abcdefa123456789abcdef\n  endlan\n  chassis_control \"{} 0x20\"\n  \
-         user 2 true \"admin\" \"calvin\" admin 10 none md2 md5 straight\n",
+         user 2 true \"admin\" \"calvin\" admin 10 none md2 md5 straight\n  \
+         user 3 true \"reader\" \"calvin\" user 10 none md2 md5 straight\n",
         chassis.display()
     );
     write(&at("lan.conf"), &lan);
@@ -87,6 +88,7 @@ fn controller(port: u16, password: &str) -> Controller {
         url: format!("ipmi://127.0.0.1:{port}").parse().unwrap(),
         trust: BmcTrust::Any,
         login: Login { user: "admin".into(), password: Secret::new(password.into()) },
+        privilege: None,
         expected: Expected::default(),
         times: Times { look: Duration::from_millis(50), ..Times::default() },
     }
@@ -96,32 +98,54 @@ fn controller(port: u16, password: &str) -> Controller {
 async fn a_machine_is_switched_by_ipmi() {
     let Some(simulator) = start() else { return };
     let controller = controller(simulator.port, "calvin");
+    let mut session = controller.session();
     // It listens a moment after it started.
     let mut tries = 0;
     let first = loop {
-        match controller.power_state().await {
+        match session.power_state().await {
             Err(BmcError::Unreachable { .. }) if tries < 50 => tries += 1,
             other => break other,
         }
     };
     assert_eq!(first.unwrap(), PowerState::Off);
-    controller.boot_once(BootOnce::Network).await.unwrap();
-    let boot = std::fs::read_to_string(simulator.dir.path().join("boot")).unwrap();
-    assert_eq!(boot.trim(), "pxe");
+    let boot = simulator.dir.path().join("boot");
+    for (from, kept) in [(BootOnce::Network, "pxe"), (BootOnce::Disk, "default")] {
+        session.boot_once(from).await.unwrap();
+        assert_eq!(std::fs::read_to_string(&boot).unwrap().trim(), kept);
+    }
     for (action, power) in [
         (PowerAction::On, PowerState::On),
         (PowerAction::Cycle, PowerState::On),
         (PowerAction::SoftOff, PowerState::Off),
     ] {
-        controller.power(action).await.unwrap();
-        assert_eq!(controller.power_state().await.unwrap(), power, "{action}");
+        session.power(action).await.unwrap();
+        assert_eq!(session.power_state().await.unwrap(), power, "{action}");
     }
-    let told = controller.inventory().await.unwrap();
+    let told = session.inventory().await.unwrap();
     assert_eq!(told.bmc_firmware, "9.08");
-    assert_eq!(controller.health().await.unwrap().power, PowerState::Off);
+    assert_eq!(session.health().await.unwrap().power, PowerState::Off);
 
-    let login = Login { user: "admin".into(), password: Secret::new("x".into()) };
-    let wrong = Controller { login, ..controller };
-    let told = wrong.power(PowerAction::On).await.unwrap_err();
+    let login = |user: &str, password: &str| Login {
+        user: user.to_owned(),
+        password: Secret::new(password.to_owned()),
+    };
+    let wrong = Controller { login: login("admin", "x"), ..controller.clone() };
+    let told = wrong.session().power(PowerAction::On).await.unwrap_err();
     assert!(matches!(told, BmcError::Unreachable { .. } | BmcError::Login { .. }), "{told}");
+    // One who may only read is told so, also where the program says that it succeeded.
+    let privilege = Some(BmcPrivilege::User);
+    let reader = Controller { login: login("reader", "calvin"), privilege, ..controller.clone() };
+    let mut session = reader.session();
+    assert_eq!(session.power_state().await.unwrap(), PowerState::Off);
+    let told = session.power(PowerAction::On).await.unwrap_err();
+    assert!(matches!(told, BmcError::Privilege { .. }), "{told}");
+    assert!(told.to_string().contains("bmc set --privilege"), "{told}");
+    let told = session.boot_once(BootOnce::Network).await.unwrap_err();
+    assert!(matches!(told, BmcError::Privilege { .. }), "{told}");
+}
+
+#[tokio::test]
+async fn what_is_no_text_is_read_all_the_same() {
+    let told = super::read(Some(&b" Product Name : R\xae630\n"[..])).await.unwrap();
+    assert_eq!(super::said::field(&told, &["Product Name"]), "R\u{fffd}630");
 }

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand, ValueEnum};
 use luxi::method::{GantrySeal, StagedSecret};
-use model::bmc::{BmcAccess, BmcTrust, BmcUrl, BootOnce, Health, PowerAction};
+use model::bmc::{BmcAccess, BmcPrivilege, BmcTrust, BmcUrl, BootOnce, Health, PowerAction};
 use model::enrol::Fingerprint;
 use model::opcode::{MachineBmcRemove, MachineBmcSet, MachineHealth, MachinePower};
 use model::{OpCode, Secret, Serial};
@@ -45,6 +45,10 @@ pub(crate) struct SetArguments {
     /// The user by which the controller knows us.
     #[arg(long, value_name = "NAME")]
     user: String,
+    /// The level at which the user acts, for `ipmi://` alone. Without it, that of an administrator, which a
+    /// controller refuses to a user who is none.
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    privilege: Option<Privilege>,
     /// File with the user's password in its first line; `-` reads standard input. Without it, the
     /// terminal is asked.
     #[arg(long, value_name = "FILE")]
@@ -58,6 +62,17 @@ pub(crate) struct SetArguments {
     no_check: bool,
     #[command(flatten)]
     job: JobArguments,
+}
+
+/// The level at which a user acts.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Privilege {
+    /// It reads.
+    User,
+    /// It switches the power, too.
+    Operator,
+    /// It may do everything.
+    Administrator,
 }
 
 fn trust(text: &str) -> Result<BmcTrust, String> {
@@ -155,7 +170,8 @@ pub(super) fn run(verb: BmcVerb, session: &Session) -> Result<(), CliError> {
 }
 
 fn set(arguments: SetArguments, session: &Session) -> Result<(), CliError> {
-    let SetArguments { serial, url, user, password_file, certificate, no_check, job } = arguments;
+    let SetArguments { serial, url, user, privilege, password_file, certificate, no_check, job } =
+        arguments;
     let password = match password_file {
         Some(file) => {
             let bytes = read_bytes(&file)?;
@@ -179,7 +195,13 @@ fn set(arguments: SetArguments, session: &Session) -> Result<(), CliError> {
     let purpose = BmcAccess::purpose(&serial);
     let sealed = session.ask(&GantrySeal { purpose, secret })?;
     let serial = serial.to_string();
-    let op = MachineBmcSet { serial, url, trust: certificate, user, sealed, unchecked: no_check };
+    let privilege = privilege.map(|level| match level {
+        Privilege::User => BmcPrivilege::User,
+        Privilege::Operator => BmcPrivilege::Operator,
+        Privilege::Administrator => BmcPrivilege::Administrator,
+    });
+    let (trust, unchecked) = (certificate, no_check);
+    let op = MachineBmcSet { serial, url, trust, user, privilege, sealed, unchecked };
     job.run(OpCode::MachineBmcSet(op), session).map(drop)
 }
 
@@ -227,6 +249,7 @@ pub(super) fn health(
         let reading = sensor.reading.as_deref().unwrap_or("-");
         format!("{:width$}  {:8}  {reading}", sensor.name, sensor.health)
     }));
+    lines.extend(health.unread.iter().map(|why| format!("not read: {why}")));
     say_lines(&lines.join("\n"))
 }
 

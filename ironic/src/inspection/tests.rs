@@ -1,4 +1,4 @@
-use model::inventory::Neighbour;
+use model::inventory::{CARDS_MAX, Neighbour};
 
 use super::*;
 use crate::testing::{MAC, UUID, World, json as read, why};
@@ -66,6 +66,28 @@ fn an_inventory_is_read() {
         ..Neighbour::default()
     };
     assert_eq!((eth0.neighbour.as_ref(), eth1.neighbour.as_ref()), (Some(&switch), None));
+}
+
+#[test]
+fn an_interface_on_a_card_is_no_second_card() {
+    let cards = |interfaces: Value| {
+        let mut body = body();
+        body["inventory"]["interfaces"] = interfaces;
+        let (found, _) = inspected(&World::new().post(PATH, "", &body.to_string(), 1));
+        found.cards.into_iter().map(|card| card.name).collect::<Vec<_>>()
+    };
+    let on = |name: &str| json!({"name": name, "mac_address": MAC, "has_carrier": true});
+    let of_hardware =
+        |name: &str| json!({"name": name, "mac_address": MAC, "vendor": "0x8086", "product": null});
+    let other = json!({"name": "ens2", "mac_address": "52:54:00:00:00:09"});
+    // By what tells that it is hardware, or else by its name, in whatever order they come.
+    for stacked in ["bond0", "team0", "br-ex", "vlan5", "eno1.5", "eno1@x"] {
+        assert_eq!(cards(json!([on(stacked), on("eno1"), other])), ["eno1", "ens2"], "{stacked}");
+        assert_eq!(cards(json!([on("eno1"), other, on(stacked)])), ["eno1", "ens2"], "{stacked}");
+    }
+    assert_eq!(cards(json!([on("aggregate"), of_hardware("bond7"), other])), ["bond7", "ens2"]);
+    // One whose card was not told is still known by its address.
+    assert_eq!(cards(json!([on("bond0")])), ["bond0"]);
 }
 
 #[test]

@@ -2,20 +2,22 @@
 //! controller has one question at a time, and one that is not reached holds up no other machine.
 
 use std::collections::BTreeSet;
+use std::pin::Pin;
 use std::time::Duration;
 
-pub(in crate::lu) use bmc::Controller as Bmc;
-use bmc::{BmcError, Controller, Expected, Login, Times};
+use bmc::{BmcError, Controller, Expected, Login, Session, Times};
 use jobs::locks::Level;
 use model::bmc::{
-    BmcAccess, BmcProtocol, BmcTrust, Health, Inspection, PowerAction, PowerState, Source,
+    BmcAccess, BmcProtocol, BmcTrust, BootOnce, Health, Inspection, PowerAction, PowerState, Source,
 };
+use model::enrol::Fingerprint;
 use model::error::ErrorCode;
 use model::machine::Machine;
 use model::machine::life::{Event, Intent, Observed};
 use model::opcode::{MachineBmcRemove, MachineBmcSet, MachineHealth, MachineInspect, MachinePower};
 use model::vault::Sealed;
 use model::{Code, Exception, JobId, Secret, Serial, Timestamp};
+use tokio::time::Instant;
 
 use super::machine::lock_of;
 use super::machine::state::{begun, moved};
@@ -28,6 +30,8 @@ use crate::{power_cycle, vault};
 const TRIES: u32 = 3;
 /// Before it is asked again.
 const AGAIN: Duration = Duration::from_secs(10);
+/// How long it is asked that says that it is not ready: controllers speak of a few minutes.
+const READY_WITHIN: Duration = Duration::from_secs(300);
 /// Longest name of a user: IPMI has 16, Redfish sets no bound.
 const USER_MAX: usize = 64;
 
@@ -53,6 +57,7 @@ fn controller(
         url: access.url.clone(),
         trust: access.trust,
         login: Login { user: access.user.clone(), password: Secret::new(password) },
+        privilege: access.privilege,
         expected: Expected { serial: Some(machine.serial.to_string()), uuid: machine.uuid },
         times: Times::default(),
     })
@@ -74,27 +79,83 @@ pub(in crate::lu) fn known(
     Ok((machine.serial.clone(), controller(config, machine, access)?))
 }
 
+/// The answer to a question, as it is asked once.
+type Answer<'s, T> = Pin<Box<dyn Future<Output = Result<T, BmcError>> + Send + 's>>;
+
 /// Asks a controller, again where that may help.
-pub(in crate::lu) async fn asked<T, A: Future<Output = Result<T, BmcError>>>(
+async fn ask<'c, T>(
     context: &Context,
-    question: impl Fn() -> A,
+    session: &mut Session<'c>,
+    question: impl for<'s> Fn(&'s mut Session<'c>) -> Answer<'s, T>,
 ) -> Result<T, Failure> {
-    let mut tries = 1;
+    let mut again = Again::default();
     loop {
-        match question().await {
-            Ok(told) => return Ok(told),
-            Err(error) if error.is_passing() && tries < TRIES => {
-                let seconds = AGAIN.as_secs();
-                context.say(format!("{error}; trying again in {seconds} s")).await;
-                tokio::time::sleep(AGAIN).await;
-                tries += 1;
-            }
-            Err(error) => {
-                let text = error.to_string();
-                return Err(Exception::exec(text).coded(Code::BmcFailed).into());
-            }
+        match question(session).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => again.wait_or_fail(&error, context).await?,
         }
     }
+}
+
+/// How often a question was asked in vain.
+#[derive(Debug)]
+struct Again {
+    tries: u32,
+    begun: Instant,
+    /// What the job's log has of it.
+    logged: String,
+}
+
+impl Default for Again {
+    fn default() -> Self {
+        Self { tries: 0, begun: Instant::now(), logged: String::new() }
+    }
+}
+
+impl Again {
+    async fn wait_or_fail(&mut self, error: &BmcError, context: &Context) -> Result<(), Failure> {
+        self.tries += 1;
+        let text = error.to_string();
+        if !may_help(error, self.tries, self.begun.elapsed()) {
+            return Err(Exception::exec(text).coded(Code::BmcFailed).into());
+        }
+        if text != self.logged {
+            context.say(format!("{text}; trying again every {} s", AGAIN.as_secs())).await;
+            self.logged = text;
+        }
+        tokio::time::sleep(AGAIN).await;
+        Ok(())
+    }
+}
+
+/// Whether it may help to ask again, after so many tries in this time.
+fn may_help(error: &BmcError, tries: u32, elapsed: Duration) -> bool {
+    let becomes_ready = error.is_not_ready() && elapsed < READY_WITHIN;
+    error.is_passing() && (tries < TRIES || becomes_ready)
+}
+
+/// The questions of several opcodes.
+pub(in crate::lu) async fn power_state(
+    context: &Context,
+    session: &mut Session<'_>,
+) -> Result<PowerState, Failure> {
+    ask(context, session, |session| Box::pin(session.power_state())).await
+}
+
+pub(in crate::lu) async fn switch_power(
+    context: &Context,
+    session: &mut Session<'_>,
+    action: PowerAction,
+) -> Result<(), Failure> {
+    ask(context, session, |session| Box::pin(session.power(action))).await
+}
+
+pub(in crate::lu) async fn boot_once(
+    context: &Context,
+    session: &mut Session<'_>,
+    from: BootOnce,
+) -> Result<(), Failure> {
+    ask(context, session, |session| Box::pin(session.boot_once(from))).await
 }
 
 impl LogicalUnit for MachineBmcSet {
@@ -119,6 +180,11 @@ impl LogicalUnit for MachineBmcSet {
                 "Without asking the controller its certificate must be told: give --certificate";
             return Err(Exception::prereq(text, ErrorCode::WrongInput).into());
         }
+        if self.privilege.is_some() && self.url.protocol != BmcProtocol::Ipmi {
+            let text =
+                "Only IPMI asks for the level of a user: give --privilege with ipmi:// alone";
+            return Err(Exception::prereq(text, ErrorCode::WrongInput).into());
+        }
         controller(&config, machine, &access(self, &machine.serial, context))?;
         Ok(())
     }
@@ -127,24 +193,44 @@ impl LogicalUnit for MachineBmcSet {
         let config = context.config();
         let machine = config.machine(&self.serial)?;
         let mut access = access(&self, &machine.serial, context);
+        let mut pinned = None;
         if !self.unchecked {
             context.reach_out().await?;
             let mut controller = controller(&config, machine, &access)?;
-            if self.trust.is_none()
-                && let Some(seen) = asked(context, || controller.certificate()).await?
-            {
-                access.trust = BmcTrust::Certificate(seen);
+            if self.trust.is_none() {
+                pinned = certificate(&controller, context).await?;
+                access.trust = pinned.map(BmcTrust::Certificate).unwrap_or_default();
                 controller.trust = access.trust;
-                context.say(format!("from now on it must show the certificate {seen}")).await;
             }
-            let power = asked(context, || controller.power_state()).await?;
+            let mut session = controller.session();
+            let power = power_state(context, &mut session).await;
+            session.close().await;
+            let power = power?;
             context.say(format!("{} answers: the machine is {power}", access.url)).await;
         }
         let set = move |config: &Config| {
             config.machine(access.serial.as_str())?;
             Ok((vec![ConfigChange::Bmc(access)], ()))
         };
-        context.transact(set).await
+        context.transact(set).await?;
+        if let Some(seen) = pinned {
+            context.say(format!("from now on it must show the certificate {seen}")).await;
+        }
+        Ok(())
+    }
+}
+
+/// The certificate that a controller shows now.
+async fn certificate(
+    controller: &Controller,
+    context: &Context,
+) -> Result<Option<Fingerprint>, Failure> {
+    let mut again = Again::default();
+    loop {
+        match controller.certificate().await {
+            Ok(shown) => return Ok(shown),
+            Err(error) => again.wait_or_fail(&error, context).await?,
+        }
     }
 }
 
@@ -154,6 +240,7 @@ fn access(op: &MachineBmcSet, serial: &Serial, context: &Context) -> BmcAccess {
         url: op.url.clone(),
         trust: op.trust.unwrap_or_default(),
         user: op.user.clone(),
+        privilege: op.privilege,
         sealed: op.sealed.clone(),
         ctime: context.now(),
     }
@@ -198,31 +285,53 @@ impl LogicalUnit for MachinePower {
         context: &mut Context,
     ) -> Result<PowerState, Failure> {
         context.reach_out().await?;
-        if let Some(from) = self.boot_once {
-            asked(context, || controller.boot_once(from)).await?;
-            context.say(format!("its next boot is from {}", from.as_str())).await;
-        }
-        let before = asked(context, || controller.power_state()).await?;
-        let Some(action) = self.action else { return Ok(before) };
-        // What is so already is no event: the ramdisk that runs there keeps its token.
-        let (is_off, ends_in) = (before == PowerState::Off, action.ends_in());
-        if before == ends_in && action != PowerAction::Cycle {
-            switches_on(&self.serial, None, context).await?;
-            return Ok(ends_in);
-        }
-        let job = (ends_in == PowerState::On).then(|| context.job());
-        if !is_off {
-            switches_on(&self.serial, job, context).await?;
-            let off = if action == PowerAction::SoftOff { action } else { PowerAction::Off };
-            asked(context, || controller.power(off)).await?;
-        }
-        next_cycle(&self.serial, job, context).await?;
-        if ends_in == PowerState::On {
-            asked(context, || controller.power(PowerAction::On)).await?;
-            switches_on(&self.serial, None, context).await?;
-        }
-        Ok(ends_in)
+        let mut session = controller.session();
+        let done = powered(&self, &mut session, context).await;
+        session.close().await;
+        done
     }
+}
+
+async fn powered(
+    op: &MachinePower,
+    session: &mut Session<'_>,
+    context: &mut Context,
+) -> Result<PowerState, Failure> {
+    if let Some(from) = op.boot_once {
+        boot_once(context, session, from).await?;
+        context.say(format!("its next boot is from {}", from.as_str())).await;
+    }
+    let before = power_state(context, session).await?;
+    let Some(action) = op.action else { return Ok(before) };
+    // What is so already is no event: the ramdisk that runs there keeps its token.
+    let ends_in = action.ends_in();
+    if before == ends_in && action != PowerAction::Cycle {
+        switches_on(&op.serial, None, context).await?;
+        return Ok(ends_in);
+    }
+    let job = (ends_in == PowerState::On).then(|| context.job());
+    if before == PowerState::On {
+        switches_on(&op.serial, job, context).await?;
+        let off = if action == PowerAction::SoftOff { action } else { PowerAction::Off };
+        match (switch_power(context, session, off).await, action) {
+            (Err(Failure::Exception(failure)), PowerAction::Cycle) => {
+                // The order may have been carried out all the same.
+                if session.power_state().await.is_ok_and(|power| power == PowerState::On) {
+                    switches_on(&op.serial, None, context).await?;
+                    return Err(failure.into());
+                }
+                let text = failure.message();
+                context.say(format!("{text}; it is switched on all the same")).await;
+            }
+            (switched, _) => switched?,
+        }
+    }
+    next_cycle(&op.serial, job, context).await?;
+    if ends_in == PowerState::On {
+        switch_power(context, session, PowerAction::On).await?;
+        switches_on(&op.serial, None, context).await?;
+    }
+    Ok(ends_in)
 }
 
 /// Notes that a job is to switch a machine on, or is done with that.
@@ -268,6 +377,8 @@ async fn next_cycle(
         let enrolment = left.and_then(|cycle| cycle.enrolment);
         let mut cycle = power_cycle::next(config, &serial, sealed, (enrolment, now))?;
         cycle.switches_on = job;
+        let since = before.and_then(|before| before.left_off).unwrap_or(now);
+        cycle.left_off = (left.is_some() && job.is_some()).then_some(since);
         Ok((vec![ConfigChange::PowerCycle(cycle)], ()))
     };
     context.transact(next).await?;
@@ -287,7 +398,10 @@ impl LogicalUnit for MachineHealth {
 
     async fn exec(self, controller: Controller, context: &mut Context) -> Result<Health, Failure> {
         context.reach_out().await?;
-        asked(context, || controller.health()).await
+        let mut session = controller.session();
+        let health = ask(context, &mut session, |session| Box::pin(session.health())).await;
+        session.close().await;
+        health
     }
 }
 
@@ -341,7 +455,9 @@ impl LogicalUnit for MachineInspect {
             };
             context.transact(begun).await?;
         }
-        let told = asked(context, || controller.inventory()).await;
+        let mut session = controller.session();
+        let told = ask(context, &mut session, |session| Box::pin(session.inventory())).await;
+        session.close().await;
         let now = context.now();
         let told = match told {
             Ok(told) => told,
@@ -363,6 +479,11 @@ impl LogicalUnit for MachineInspect {
             Ok((changes, after))
         };
         let inspection = context.transact(seen).await?;
+        for (parts, why) in &inspection.inventory.unread {
+            let text =
+                format!("its {parts} were not read whole, so that none counts as gone: {why}");
+            context.say(text).await;
+        }
         if inspection.changed == Some(now) {
             for change in &inspection.changes {
                 context.say(format!("its hardware changed: {change}")).await;

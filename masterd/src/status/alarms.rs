@@ -112,6 +112,8 @@ kinds! {
     MachineFailed Warning,
     /// A machine is longer in its state than it may be.
     MachineOverdue Warning,
+    /// A job left a machine off that it was to switch on.
+    MachineOff Warning,
     /// A machine's hardware changed.
     HardwareChanged Warning,
     /// A machine in service gives no sign of life any more, or many of an agent.
@@ -412,6 +414,7 @@ fn of_watcher(raised: &Alarm) -> Found {
         Subject::Rack(_) | Subject::Serving(..) => Kind::RackUnserved,
         Subject::Network(_) => Kind::NetworkDrift,
         Subject::LateMachine(_) => Kind::MachineOverdue,
+        Subject::MachineOff(_) => Kind::MachineOff,
         Subject::FailedMachine(_) => Kind::MachineFailed,
         Subject::Hardware(_) => Kind::HardwareChanged,
         Subject::SilentMachine(_) | Subject::SilentMachines(_) => Kind::MachineSilent,

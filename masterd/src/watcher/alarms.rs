@@ -60,6 +60,8 @@ pub enum Subject {
     LateMachine(Serial),
     /// A machine that failed.
     FailedMachine(Serial),
+    /// A machine that a job left off.
+    MachineOff(Serial),
     /// A machine whose hardware changed.
     Hardware(Serial),
     /// A machine whose silence made it unreachable.
@@ -72,13 +74,14 @@ pub enum Subject {
 
 impl Subject {
     /// Every [`Subject::word`].
-    pub const WORDS: [&str; 14] = [
+    pub const WORDS: [&str; 15] = [
         "agent",
         "callers",
         "copies",
         "document",
         "hardware-changed",
         "machine-failed",
+        "machine-off",
         "machine-overdue",
         "machine-silent",
         "master-address",
@@ -104,6 +107,7 @@ impl Subject {
             Self::Network(_) => "network-drift",
             Self::LateMachine(_) => "machine-overdue",
             Self::FailedMachine(_) => "machine-failed",
+            Self::MachineOff(_) => "machine-off",
             Self::Hardware(_) => "hardware-changed",
             Self::SilentMachine(_) | Self::SilentMachines(_) => "machine-silent",
             Self::Guesses => "wrong-passwords",
@@ -122,6 +126,7 @@ impl Subject {
             Self::MasterAddress => ADDRESS_DEADLINE,
             Self::Copies
             | Self::FailedMachine(_)
+            | Self::MachineOff(_)
             | Self::Hardware(_)
             | Self::SilentMachine(_)
             | Self::SilentMachines(_)
@@ -148,6 +153,7 @@ impl fmt::Display for Subject {
             Self::Network(node) => write!(f, "network of {node}"),
             Self::LateMachine(serial) => write!(f, "machine {serial}"),
             Self::FailedMachine(serial) => write!(f, "failed machine {serial}"),
+            Self::MachineOff(serial) => write!(f, "machine {serial} left off"),
             Self::Hardware(serial) => write!(f, "hardware of machine {serial}"),
             Self::SilentMachine(serial) => write!(f, "silent machine {serial}"),
             Self::SilentMachines(agent) => write!(f, "machines at {agent}"),
@@ -236,6 +242,7 @@ fn found(seen: &Seen) -> Vec<Alarm> {
     let unserved = unserved.chain(seen.unserved.iter().map(|rack| unserved_rack(seen, rack)));
     let drifted = called().filter_map(|agent| drifted(seen, agent));
     let machines = seen.machines.told.iter().map(Trouble::alarm);
+    let machines = machines.chain(seen.machines.left_off.iter().cloned());
     let machines = machines.chain(seen.machines.hardware.iter().cloned());
     let machines = machines.chain(seen.silence.held.iter().map(Held::alarm));
     let nodes = silent.chain(behind).chain(callers).chain(whole).chain(unserved).chain(drifted);

@@ -34,8 +34,10 @@ pub struct Machines {
     pub ended: Vec<Stay>,
     /// Those that a job prepared which has ended: nothing goes on there.
     pub left: Vec<Stay>,
-    /// Those that a job switched off which ended before it switched them on again.
+    /// Those that a job was to switch on which ended before it saw them on.
     pub off: Vec<Serial>,
+    /// Alarms about those, for as long as no job saw them on.
+    pub left_off: Vec<Alarm>,
     /// Alarms about those whose hardware changed.
     pub hardware: Vec<Alarm>,
 }
@@ -83,7 +85,30 @@ pub fn find(config: &Config, now: Timestamp, has_ended: impl Fn(JobId) -> bool) 
     let is_off = |cycle: &&Arc<PowerCycle>| cycle.switches_on.is_some_and(&has_ended);
     let off = config.power_cycles.values().filter(is_off).take(ENDED_MAX);
     let off = off.map(|cycle| cycle.serial.clone()).collect();
-    Machines { told, ended, left, off, hardware: hardware(config) }
+    let left_off = left_off(config, now, has_ended);
+    Machines { told, ended, left, off, left_off, hardware: hardware(config) }
+}
+
+/// Those that a job left off, the first of them. A later job that tries to switch one on ends nothing before it
+/// sees the machine on.
+fn left_off(config: &Config, now: Timestamp, has_ended: impl Fn(JobId) -> bool) -> Vec<Alarm> {
+    let is_quiet = |serial| config.machines.get(serial).is_some_and(|m| m.maintenance.is_some());
+    let alarm = |cycle: &Arc<PowerCycle>| {
+        let (serial, job) = (&cycle.serial, cycle.switches_on?);
+        let is_left = cycle.left_off.is_some() || has_ended(job);
+        is_left.then(|| Alarm {
+            what: Subject::MachineOff(serial.clone()),
+            since: cycle.left_off.unwrap_or(now),
+            text: format!("it is off, or may be: job {job} was to switch it on, and did not see it on"),
+            todo: format!(
+                "the watcher tries again; `gnt job info {job}` shows why it failed. Mend its controller and \
+                 `gnt machine power on {serial}`, or press its button; `gnt machine power off {serial}` where it \
+                 is to stay off"
+            ),
+        })
+    };
+    let cycles = config.power_cycles.values().filter(|cycle| !is_quiet(&cycle.serial));
+    cycles.filter_map(alarm).take(TOLD_MAX).collect()
 }
 
 /// Those whose hardware changed, the first of them.
@@ -201,6 +226,41 @@ mod tests {
         assert_eq!(left(6), []);
         assert_eq!(left(7), [("s1".parse().unwrap(), State::Deploying, NOW)]);
         assert!(found.told[0].alarm().text.ends_with("deploy-failed: no power"));
+    }
+
+    #[test]
+    fn a_machine_that_was_left_off_is_told_until_somebody_saw_it_on() {
+        use crate::power_cycle::switches_on;
+        let mut config = config(&[]);
+        let machines = register(&config, &[spec("s1", 1, "worker")], NOW).unwrap();
+        config.apply(machines.into_iter().map(ConfigChange::Machine));
+        let serial: Serial = "s1".parse().unwrap();
+        let sealed = serde_json::from_value("1:AQID".into()).unwrap();
+        let marked = |config: &mut Config, job: Option<u64>| {
+            let change = switches_on(config, &serial, &sealed, (job.map(JobId), NOW)).unwrap();
+            config.apply(change);
+        };
+        let told = |config: &Config, ended: u64| {
+            let found = find(config, NOW, |job| job <= JobId(ended));
+            let alarms =
+                found.left_off.iter().map(|alarm| format!("{}: {}", alarm.what, alarm.text));
+            (found.off.len(), alarms.collect::<Vec<_>>())
+        };
+        assert_eq!(told(&config, 9), (0, vec![]));
+        marked(&mut config, Some(7));
+        assert_eq!(told(&config, 6), (0, vec![]), "it is at work");
+        let alarm = "machine s1 left off: it is off, or may be: job 7 was to switch it on, and did not see it \
+                     on";
+        assert_eq!(told(&config, 7), (1, vec![alarm.to_owned()]));
+        // Another job tries, and the alarm stands meanwhile.
+        let mut cycle = config.power_cycles[&serial].as_ref().clone();
+        (cycle.switches_on, cycle.left_off) = (Some(JobId(8)), Some(NOW));
+        config.apply([ConfigChange::PowerCycle(cycle)]);
+        let (off, alarms) = told(&config, 7);
+        assert_eq!((off, alarms.len()), (0, 1), "{alarms:?}");
+        marked(&mut config, None);
+        assert_eq!(told(&config, 9), (0, vec![]));
+        assert_eq!(config.power_cycles[&serial].left_off, None);
     }
 
     #[test]

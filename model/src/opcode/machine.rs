@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::Word;
-use crate::bmc::{BmcTrust, BmcUrl, BootOnce, PowerAction};
+use crate::bmc::{BmcPrivilege, BmcTrust, BmcUrl, BootOnce, PowerAction};
 use crate::dhcp::DhcpConfig;
 use crate::disk_key::DiskName;
 use crate::image::{BootTarget, Parameter};
@@ -221,6 +221,9 @@ pub struct MachineBmcSet {
     pub trust: Option<BmcTrust>,
     /// The user by which it knows us.
     pub user: String,
+    /// The level at which the user acts, for IPMI alone; null means that of an administrator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privilege: Option<BmcPrivilege>,
     /// The user's password, as `GantrySeal` sealed it for `bmc/SERIAL`.
     pub sealed: Sealed,
     /// Whether to set it without asking the controller whether this is right.

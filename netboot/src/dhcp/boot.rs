@@ -106,7 +106,7 @@ fn loader_of(packet: &Packet) -> Option<&'static str> {
 
 /// The number in `HTTPClient:Arch:00016:UNDI:003000`.
 fn architecture_in(vendor: &[u8]) -> Option<u16> {
-    let text = std::str::from_utf8(vendor).ok()?;
+    let text = String::from_utf8_lossy(vendor);
     text.split(':').skip_while(|part| *part != "Arch").nth(1)?.parse().ok()
 }
 
@@ -154,6 +154,7 @@ mod tests {
             (pxe, b"\x04iPXE", &[0, 7], &[], Ipxe, Some(SCRIPT)),
             (x64, b"iPXE", &[0, 16], &[67], Ipxe, Some(SCRIPT)),
             (b"HTTPClient:Arch:\xff", b"", b"", &[], HttpFirmware, Some(LOADER)),
+            (b"HTTPClient:Arch:00015:\xff", b"", b"", &[], HttpFirmware, Some(IA32)),
         ] {
             let packet = Request::new(MessageType::Discover, MAC)
                 .option(60, vendor)

@@ -41,7 +41,8 @@ fn machines_are_switched_and_looked_at_by_their_controllers() {
     assert!(wrong.failed(1).contains("refuses the user or the password"), "{wrong:?}");
     // Somebody mixed up two cables.
     let swapped = set(&cluster, "SN2", &bmcs[0], PASSWORD);
-    assert!(swapped.failed(1).contains("SerialNumber SN1; wanted is serial SN2"), "{swapped:?}");
+    let told = "SerialNumber SN1 at /redfish/v1/Systems/1; wanted is serial SN2";
+    assert!(swapped.failed(1).contains(told), "{swapped:?}");
     for (serial, bmc) in ["SN1", "SN2"].iter().zip(&bmcs) {
         let known = set(&cluster, serial, bmc, PASSWORD);
         assert!(known.ok().contains("the machine is off"), "{known:?}");

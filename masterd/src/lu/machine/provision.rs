@@ -3,8 +3,9 @@
 //! The machine is off before its next power cycle begins, and the agents of its rack know of that before it
 //! is switched on: whatever comes with the new number is of the new boot. Until then its words do not count.
 
+use bmc::{Controller, Session};
 use jobs::locks::Level;
-use model::bmc::{BootOnce, PowerAction};
+use model::bmc::{BootOnce, PowerAction, PowerState};
 use model::error::ErrorCode;
 use model::image::BootTarget;
 use model::machine::Machine;
@@ -19,7 +20,7 @@ use super::state::{begun, moved};
 use super::{lock_of, set};
 use crate::boot_template::enrols;
 use crate::config::{Config, ConfigChange};
-use crate::lu::bmc::{Bmc, asked, known, new_token, switches_on};
+use crate::lu::bmc::{boot_once, known, new_token, power_state, switch_power, switches_on};
 use crate::lu::image::distribute;
 use crate::lu::network::template::reapply;
 use crate::lu::rack::push_until_held;
@@ -35,7 +36,18 @@ pub(crate) struct Restart {
     /// What it boots.
     target: BootTarget,
     /// Its controller, unless somebody switches the power by hand.
-    bmc: Option<Bmc>,
+    bmc: Option<Controller>,
+}
+
+/// How far a restart came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reached {
+    /// The power is as it was.
+    Nothing,
+    /// The machine is off, or may be.
+    Off,
+    /// The machine's own words count from here on. If the job fails to switch it on, the watcher does.
+    Awaited,
 }
 
 impl LogicalUnit for MachineProvision {
@@ -89,13 +101,23 @@ impl LogicalUnit for MachineProvision {
             context.transact(move |config| begun(config, &serial, target, job, now)).await?;
         let Some(restart) = plan else { return Ok(machine) };
         let serial = self.serial.clone();
-        let restarted = restarted(self, &restart, context).await;
-        if let Err(failure) = &restarted {
-            let why = match failure {
+        let mut session = restart.bmc.as_ref().map(Controller::session);
+        let mut reached = Reached::Nothing;
+        let restarted = restarted(self, &restart, &mut session, &mut reached, context).await;
+        if let Some(session) = session {
+            session.close().await;
+        }
+        if let Err(failure) = &restarted
+            && reached != Reached::Awaited
+        {
+            let mut why = match failure {
                 Failure::Exception(exception) => exception.message().to_owned(),
                 Failure::Canceled => format!("job {job} was canceled"),
                 Failure::Withdrawn => return restarted,
             };
+            if reached == Reached::Off {
+                why.push_str("; the machine is off, or may be");
+            }
             let now = context.now();
             context.transact(move |config| given_up(config, &serial, job, (&why, now))).await?;
         }
@@ -258,12 +280,20 @@ fn may_go_on(context: &Context) -> Result<(), Failure> {
 async fn restarted(
     op: MachineProvision,
     restart: &Restart,
+    session: &mut Option<Session<'_>>,
+    reached: &mut Reached,
     context: &mut Context,
 ) -> Result<Machine, Failure> {
-    let Restart { serial, rack, target, bmc } = restart;
-    if let Some(bmc) = bmc {
+    let Restart { serial, rack, target, .. } = restart;
+    if let Some(session) = session {
         context.reach_out().await?;
-        asked(context, || bmc.power(PowerAction::Off)).await?;
+        let before = power_state(context, session).await?;
+        if before == PowerState::On && op.target == Intent::Reboot {
+            // It is in service, and is to run again whatever fails behind the switch.
+            switches_on(serial.as_str(), Some(context.job()), context).await?;
+        }
+        *reached = Reached::Off;
+        switch_power(context, session, PowerAction::Off).await?;
         context.say(format!("{serial} is off")).await;
     }
     may_go_on(context)?;
@@ -273,16 +303,17 @@ async fn restarted(
     context.transact(move |config| prepared(&op, boots, config, (job, sealed, now, seed))).await?;
     push_until_held(context, *rack).await?;
     may_go_on(context)?;
-    if let Some(bmc) = bmc {
-        asked(context, || bmc.boot_once(BootOnce::Network)).await?;
+    if let Some(session) = session {
+        boot_once(context, session, BootOnce::Network).await?;
     }
     may_go_on(context)?;
-    let by_job = bmc.as_ref().map(|_| job);
+    let by_job = session.as_ref().map(|_| job);
     let machine =
         context.transact(move |config| awaited(config, &name, (job, by_job, now))).await?;
-    match bmc {
-        Some(bmc) => {
-            asked(context, || bmc.power(PowerAction::On)).await?;
+    *reached = Reached::Awaited;
+    match session {
+        Some(session) => {
+            switch_power(context, session, PowerAction::On).await?;
             switches_on(serial.as_str(), None, context).await?;
             context.say(format!("{serial} starts, and boots {target} from the network")).await;
         }
@@ -313,7 +344,9 @@ fn prepared(
         changes.push(ConfigChange::Machine(machine));
     }
     let enrolment = op.enrol.then(CycleEnrolment::default);
-    let cycle = power_cycle::next(config, &serial, sealed, (enrolment, now))?;
+    let mut cycle = power_cycle::next(config, &serial, sealed, (enrolment, now))?;
+    let before = config.power_cycles.get(&serial);
+    cycle.switches_on = before.and_then(|before| before.switches_on).filter(|by| *by == job);
     changes.push(ConfigChange::PowerCycle(cycle));
     Ok((changes, ()))
 }

@@ -34,6 +34,7 @@ fn cleaned() -> Config {
             sealed: new_token(&config, &machine.serial).unwrap(),
             ramdisk: Ramdisk::default(),
             switches_on: None,
+            left_off: None,
             enrolment: None,
         }));
     }

@@ -85,6 +85,7 @@ impl Scene {
             sealed: serde_json::from_value("1:AQID".into()).unwrap(),
             ramdisk: Ramdisk::default(),
             switches_on: None,
+            left_off: None,
             enrolment: None,
         };
         self.config.apply([ConfigChange::PowerCycle(cycle)]);

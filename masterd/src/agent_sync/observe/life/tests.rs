@@ -30,6 +30,7 @@ fn in_state(state: State) -> Config {
         sealed: serde_json::from_value("1:AQID".into()).unwrap(),
         ramdisk: Ramdisk::default(),
         switches_on: None,
+        left_off: None,
         enrolment: None,
     };
     config.apply([ConfigChange::Machine(machine), ConfigChange::PowerCycle(cycle)]);
