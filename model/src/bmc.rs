@@ -1,6 +1,7 @@
 //! Core: management controllers of machines: how they are reached, and what they do with the power.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -119,6 +120,12 @@ pub struct BmcUrl {
 pub struct BmcUrlError(String);
 
 impl BmcUrl {
+    /// The host's address, where it has no name.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+
     /// The host as it stands in URLs: an IPv6 address in brackets.
     #[must_use]
     pub fn url_host(&self) -> String {

@@ -8,11 +8,12 @@ pub(in crate::lu) use bmc::Controller as Bmc;
 use bmc::{BmcError, Controller, Expected, Login, Times};
 use jobs::locks::Level;
 use model::bmc::{
-    BmcAccess, BmcProtocol, BmcTrust, Health, Inspection, PowerAction, PowerState, Source,
+    BmcAccess, BmcProtocol, BmcTrust, BmcUrl, Health, Inspection, PowerAction, PowerState, Source,
 };
 use model::error::ErrorCode;
 use model::machine::Machine;
 use model::machine::life::{Event, Intent, Observed};
+use model::network::Owner;
 use model::opcode::{MachineBmcRemove, MachineBmcSet, MachineHealth, MachineInspect, MachinePower};
 use model::vault::Sealed;
 use model::{Code, Exception, JobId, Secret, Serial, Timestamp};
@@ -120,6 +121,7 @@ impl LogicalUnit for MachineBmcSet {
             return Err(Exception::prereq(text, ErrorCode::WrongInput).into());
         }
         controller(&config, machine, &access(self, &machine.serial, context))?;
+        is_unclaimed(&config, &machine.serial, &self.url)?;
         Ok(())
     }
 
@@ -142,10 +144,20 @@ impl LogicalUnit for MachineBmcSet {
         }
         let set = move |config: &Config| {
             config.machine(access.serial.as_str())?;
+            is_unclaimed(config, &access.serial, &access.url)?;
             Ok((vec![ConfigChange::Bmc(access)], ()))
         };
         context.transact(set).await
     }
+}
+
+/// # Errors
+/// Another owner than the machine has claimed the address of the controller.
+pub(in crate::lu) fn is_unclaimed(config: &Config, serial: &Serial, url: &BmcUrl) -> Result<(), Exception> {
+    let Some(address) = url.address() else { return Ok(()) };
+    let own = Owner::Machine(serial.clone());
+    let is_own = config.claimed(address).is_some_and(|claim| claim.owner == own);
+    if is_own { Ok(()) } else { config.unclaimed("url", address) }
 }
 
 fn access(op: &MachineBmcSet, serial: &Serial, context: &Context) -> BmcAccess {
