@@ -228,15 +228,8 @@ pub async fn serve<S: Service>(
         patience: limits.unread_time,
     });
     let [turned_away, without_room, cut_off] = [const { Throttle::new() }; 3];
-    let shared = Shared {
-        service,
-        limits,
-        large_messages,
-        unread,
-        turned_away,
-        without_room,
-        cut_off,
-    };
+    let shared =
+        Shared { service, limits, large_messages, unread, turned_away, without_room, cut_off };
     let shared = Arc::new(shared);
     loop {
         let accepted = tokio::select! {

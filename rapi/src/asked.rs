@@ -13,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 use luxi::method::GantryDigest;
 use luxi::request::Principal;
 use model::access::{self, Verb, may};
-use model::opcode::{OpCode, ReasonEntry};
 use model::opcode::common::{CHANGED_MEANWHILE, Unchanged};
+use model::opcode::{OpCode, ReasonEntry};
 use model::{JobId, OpInput, Timestamp, token};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -285,7 +285,9 @@ impl Asked {
         let mut op = OpInput::parse(&text).map_err(invalid)?;
         if let OpCode::NetworkAdd(network) = &op.op {
             // Ganeti asks for one before it makes a job.
-            network.subnets().map_err(|why| Refusal::bad(format!("Invalid body parameters: {why}")))?;
+            network
+                .subnets()
+                .map_err(|why| Refusal::bad(format!("Invalid body parameters: {why}")))?;
         }
         self.may(Verb::Submit(&op.op))?;
         self.unconditional()?;

@@ -170,7 +170,8 @@ async fn report(front: Arc<Front>, mut stopped: watch::Receiver<bool>) {
         let entries = front.refusals.take(Timestamp::from_micros(front.link.now_micros()));
         if !entries.is_empty() {
             let kept = entries.clone();
-            if let Err(refusal) = front.link.ask_once(&own(), GantryNoteRefusals { entries }).await {
+            if let Err(refusal) = front.link.ask_once(&own(), GantryNoteRefusals { entries }).await
+            {
                 tracing::info!(
                     why = refusal.explain,
                     "the master does not know yet what was refused"

@@ -85,9 +85,10 @@ impl hyper::body::Body for Kept {
 
     fn size_hint(&self) -> SizeHint {
         let left = u64::try_from(self.left.len()).unwrap_or(u64::MAX);
-        self.body.size_hint().exact().map_or_else(SizeHint::default, |more| {
-            SizeHint::with_exact(more.saturating_add(left))
-        })
+        self.body
+            .size_hint()
+            .exact()
+            .map_or_else(SizeHint::default, |more| SizeHint::with_exact(more.saturating_add(left)))
     }
 }
 

@@ -105,7 +105,8 @@ async fn connection(
         let Some(tls) = tls else {
             let origin = Origin { peer, certificate: None, is_plain: true };
             // The other version has no limit for the time until its first byte.
-            return answer(stream, &builder.http1_only(), (router, requests, origin), stopped).await;
+            return answer(stream, &builder.http1_only(), (router, requests, origin), stopped)
+                .await;
         };
         let accept = TlsAcceptor::from(tls.config()).accept(stream);
         let accepted = tokio::time::timeout(HANDSHAKE_TIME, accept).await?;

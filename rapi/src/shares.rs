@@ -116,7 +116,9 @@ pub async fn turn(places: &SharedPlaces, holder: &Holder, cost: usize) -> Result
 /// There is none: `what` are under way.
 pub fn turn_now(places: &SharedPlaces, holder: &Holder, what: &str) -> Result<Place, Refusal> {
     let got = places.try_acquire(holder, 1);
-    got.ok_or_else(|| busy(&format!("as many {what} as one user or address may have are under way")))
+    got.ok_or_else(|| {
+        busy(&format!("as many {what} as one user or address may have are under way"))
+    })
 }
 
 /// What a client is told for whom there is no room now.
@@ -136,9 +138,8 @@ mod tests {
     #[test]
     fn a_user_is_one_from_everywhere_and_strangers_are_one_user() {
         let bob = Principal::User { name: "bob".into(), role: Role::Read };
-        let of = |principal: &Principal, address: &str| {
-            holder_of(principal, address.parse().unwrap())
-        };
+        let of =
+            |principal: &Principal, address: &str| holder_of(principal, address.parse().unwrap());
         let (here, there) = (of(&bob, "192.0.2.1"), of(&bob, "fd00::1:2:3:4"));
         assert_eq!(here.user, there.user);
         assert_eq!(there.address, "fd00::".parse().ok(), "a host has all of its network");

@@ -88,9 +88,8 @@ mod tests {
 
     #[test]
     fn a_misspelt_switch_is_refused_and_so_is_one_without_a_value() {
-        let code = |method, path, text| {
-            check(method, path, &query(text)).map_err(|refusal| refusal.code)
-        };
+        let code =
+            |method, path, text| check(method, path, &query(text)).map_err(|refusal| refusal.code);
         for (method, path, good) in [
             ("DELETE", "/2/groups/{name}", "dry-run=1"),
             ("PUT", "/2/tags", "tag=a&tag=b&dry-run=0&reason="),
@@ -122,8 +121,9 @@ mod tests {
 
     #[test]
     fn every_change_of_ganetis_interface_that_is_a_job_can_be_tried() {
-        let is_none =
-            |path: &str| path.starts_with("/2/filters") || path == "/2/jobs/{id}" || path == "/2/query/{what}";
+        let is_none = |path: &str| {
+            path.starts_with("/2/filters") || path == "/2/jobs/{id}" || path == "/2/query/{what}"
+        };
         let routes = routes();
         let changes = routes.described().iter().filter(|route| {
             route.method != "get" && Form::of(route.path) == Form::Ganeti && !is_none(route.path)

@@ -153,7 +153,11 @@ impl LogicalUnit for MachineBmcSet {
 
 /// # Errors
 /// Another owner than the machine has claimed the address of the controller.
-pub(in crate::lu) fn is_unclaimed(config: &Config, serial: &Serial, url: &BmcUrl) -> Result<(), Exception> {
+pub(in crate::lu) fn is_unclaimed(
+    config: &Config,
+    serial: &Serial,
+    url: &BmcUrl,
+) -> Result<(), Exception> {
     let Some(address) = url.address() else { return Ok(()) };
     let own = Owner::Machine(serial.clone());
     let is_own = config.claimed(address).is_some_and(|claim| claim.owner == own);

@@ -95,7 +95,9 @@ impl NetworkAdd {
         let further = self.further.iter().map(|(prefix, gateway)| Subnet::new(prefix.0, *gateway));
         subnets.extend(further);
         if subnets.is_empty() {
-            return Err("network: it is missing; a network has addresses of one family at least".to_owned());
+            return Err(
+                "network: it is missing; a network has addresses of one family at least".to_owned()
+            );
         }
         Ok(subnets)
     }

@@ -18,8 +18,8 @@ type Parameter = (String, Value);
 
 /// The statuses of every refusal.
 pub const REFUSALS: [u16; 22] = [
-    400, 401, 403, 404, 405, 406, 408, 409, 411, 412, 413, 414, 415, 416, 421, 431, 500, 501, 502, 503,
-    504, 507,
+    400, 401, 403, 404, 405, 406, 408, 409, 411, 412, 413, 414, 415, 416, 421, 431, 500, 501, 502,
+    503, 504, 507,
 ];
 
 /// The statuses of success, and the types of its body; none where there is none.

@@ -227,7 +227,8 @@ mod tests {
     fn where_all_room_is_taken_the_client_with_most_is_cut_off() {
         let unread = unread(40);
         let now = Instant::now();
-        let held = [(1, 40), (2, 30), (3, 30)].map(|(client, bytes)| hold(&unread, client, bytes, now).unwrap());
+        let held = [(1, 40), (2, 30), (3, 30)]
+            .map(|(client, bytes)| hold(&unread, client, bytes, now).unwrap());
         assert!(hold(&unread, 4, 10, now).is_err());
         let (_room, _four) = hold(&unread, 4, 10, now + PATIENCE).unwrap();
         assert_eq!(held.each_ref().map(|(_, cut_off)| is_cut_off(cut_off)), [true, false, false]);

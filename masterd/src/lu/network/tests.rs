@@ -78,7 +78,10 @@ fn what_cannot_be_is_refused_by_field() {
         ("network6: 10.0.0.0/8 is of the other family", json!({"network6": "10.0.0.0/8"})),
         ("no network", json!({"gateway": "10.0.0.1"})),
         ("network: it is missing", json!({})),
-        ("gateway of network6, 10.0.0.1,", json!({"network6": "2001:db8::/64", "gateway6": "10.0.0.1"})),
+        (
+            "gateway of network6, 10.0.0.1,",
+            json!({"network6": "2001:db8::/64", "gateway6": "10.0.0.1"}),
+        ),
         ("hosts cannot use fe80::/64", json!({"network6": "fe80::/64"})),
         ("hosts cannot use fe00::/8", json!({"network6": "fe00::/8"})),
         ("write 203.0.113.0/24", json!({"network": "203.0.113.7/24"})),

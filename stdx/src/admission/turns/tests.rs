@@ -66,8 +66,7 @@ fn the_next_place_goes_to_whoever_holds_fewest() {
 fn of_those_who_hold_nothing_whoever_was_served_longest_ago_is_next() {
     let turns = Turns::new(TurnLimits::undivided(1));
     let mut held = Some(asks(&turns, 1, 1, 1).unwrap());
-    let mut crowd: VecDeque<Waiting> =
-        (0..3).map(|_| asks(&turns, 1, 1, 1).unwrap_err()).collect();
+    let mut crowd: VecDeque<Waiting> = (0..3).map(|_| asks(&turns, 1, 1, 1).unwrap_err()).collect();
     let mut other = vec![asks(&turns, 2, 2, 1).unwrap_err()];
     drop(held.take());
     // The crowd came first, and is served once before the other one.
