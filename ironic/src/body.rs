@@ -34,6 +34,13 @@ impl Answer {
         Self { version, ..self }
     }
 
+    /// The same of the version that the first of [`HEADERS`] asks for, where it is served.
+    #[must_use]
+    pub fn for_request(self, header: Option<&http::HeaderValue>) -> Self {
+        let asked = Version::asked(header.map(|header| header.to_str().unwrap_or("?")));
+        self.of_version(asked.unwrap_or(VERSION_MIN))
+    }
+
     /// The answer as it is sent.
     #[must_use]
     pub fn response(self) -> http::Response<String> {

@@ -12,6 +12,8 @@ pub const SMALL_MESSAGE_BYTES: usize = 64 << 10;
 /// Requests above [`SMALL_MESSAGE_BYTES`] that are read and worked on at the same time: with
 /// [`MESSAGE_BYTES_MAX`] this bounds what all clients together can make the master hold.
 pub const LARGE_MESSAGES_MAX: usize = 8;
+/// The same of one user: three quarters, so that one who sends slowly keeps nobody else waiting.
+pub const LARGE_MESSAGES_PER_USER_MAX: usize = LARGE_MESSAGES_MAX / 4 * 3;
 /// Clients that wait to be accepted: hundreds of commands started by one loop come at once. The
 /// system takes the smaller of this and `net.core.somaxconn`, 4,096 as a rule.
 pub const BACKLOG: i32 = 1_024;
@@ -32,7 +34,8 @@ pub const MESSAGE_TIME: Duration = Duration::from_secs(30);
 pub const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// Answers up to this many bytes are not counted; most fit the buffer of their socket.
 pub const SMALL_ANSWER_BYTES: usize = 64 << 10;
-/// Bytes of longer answers that are not read yet, of all clients together: two of the longest.
+/// Bytes of longer answers that are not read yet, of all clients together: two of the longest. One user has
+/// three quarters of them.
 pub const UNREAD_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
 /// How long a client has to read a long answer before it may be cut off where others need room. A
 /// local one reads a hundred megabytes in a tenth of that.

@@ -6,7 +6,6 @@
 mod connection;
 mod listen;
 mod panic;
-mod response_budget;
 mod rights;
 mod socket;
 
@@ -20,21 +19,22 @@ use model::error::ExceptionKind;
 use model::job::RequestDigest;
 use model::role::Role;
 use model::{Code, Exception};
+use stdx::admission::turns::{TurnLimits, Turns};
+use stdx::admission::unread::{NoRoom, Unread, UnreadLimits};
 use stdx::admission::{self, Admission, Full};
 use stdx::{Tasks, Throttle};
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
-use crate::limits::{ACCEPT_PAUSE, LARGE_MESSAGES_MAX, Limits};
+use crate::limits::{ACCEPT_PAUSE, LARGE_MESSAGES_MAX, LARGE_MESSAGES_PER_USER_MAX, Limits};
 use crate::method::{Class, Method};
 use crate::request::{Request, principal};
 use crate::response::Response;
 use connection::Connection;
 pub use listen::{Door, Doors, listen};
 use panic::caught;
-use response_budget::Unread;
 pub use rights::Rights;
 use socket::Socket;
 
@@ -129,6 +129,9 @@ where
     }
 }
 
+/// Bounds the lines about requests that miss their deadline: a busy machine gives up hundreds at once.
+static OVERDUE: Throttle = Throttle::new();
+
 /// Gives `work` on a request the time that the method `name` of `class` may take under `limits`. A
 /// panic in it is answered, too.
 pub async fn within_deadline(
@@ -144,7 +147,15 @@ pub async fn within_deadline(
             Response::internal_error()
         }
         Err(_elapsed) => {
-            tracing::error!(method = name, "request missed its deadline");
+            if let Some(withheld) = OVERDUE.pass() {
+                let seconds = deadline.as_secs();
+                tracing::warn!(
+                    method = name,
+                    seconds,
+                    withheld,
+                    "requests are given up: this machine is too busy, or an agent does not answer"
+                );
+            }
             Response::failure(&overdue(name, class, deadline))
         }
     }
@@ -158,7 +169,10 @@ fn overdue(name: &str, class: Class, deadline: Duration) -> Exception {
             "{name} was not confirmed within {seconds} s; whether it took effect is not known"
         ),
     };
-    let code = matches!(class, Class::Change).then_some(Code::OutcomeUnknown);
+    let code = match class {
+        Class::Change => Code::OutcomeUnknown,
+        Class::Query | Class::Wait => Code::Overloaded,
+    };
     Exception::new(ExceptionKind::GenericError, told).coded(code)
 }
 
@@ -166,10 +180,14 @@ fn overdue(name: &str, class: Class, deadline: Duration) -> Exception {
 struct Shared<S> {
     service: Arc<S>,
     limits: Limits,
-    large_messages: Semaphore,
-    unread: Unread,
+    large_messages: Turns<u32>,
+    unread: Unread<u32>,
     /// Bounds the lines about clients that find no place.
     turned_away: Throttle,
+    /// The same about answers without room.
+    without_room: Throttle,
+    /// The same about clients that read too slowly.
+    cut_off: Throttle,
 }
 
 /// A connection that the service was told of.
@@ -201,10 +219,18 @@ pub async fn serve<S: Service>(
     let (total, of_peer) = (limits.connections, limits.connections_per_user);
     let admission = Admission::new(admission::Limits { total, of_peer });
     let stop_time = limits.stop_time;
-    let large_messages = Semaphore::new(LARGE_MESSAGES_MAX);
-    let unread = Unread::new(limits.unread_bytes, limits.unread_time);
-    let turned_away = Throttle::new();
-    let shared = Arc::new(Shared { service, limits, large_messages, unread, turned_away });
+    let of_user = LARGE_MESSAGES_PER_USER_MAX;
+    let large_messages =
+        Turns::new(TurnLimits { of_user, ..TurnLimits::undivided(LARGE_MESSAGES_MAX) });
+    let unread = Unread::new(UnreadLimits {
+        total: limits.unread_bytes,
+        of_client: limits.unread_bytes / 4 * 3,
+        patience: limits.unread_time,
+    });
+    let [turned_away, without_room, cut_off] = [const { Throttle::new() }; 3];
+    let shared =
+        Shared { service, limits, large_messages, unread, turned_away, without_room, cut_off };
+    let shared = Arc::new(shared);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -233,6 +259,10 @@ fn too_many(full: Full, uid: u32) -> Exception {
     let text =
         format!("Too many connections: {who} {max} at a time, and all are busy; try again later");
     Exception::new(ExceptionKind::GenericError, text).coded(Code::Overloaded)
+}
+
+fn refused(no_room: NoRoom) -> Exception {
+    Exception::new(ExceptionKind::GenericError, no_room.to_string()).coded(Code::Overloaded)
 }
 
 /// Who has connected, and with which role.

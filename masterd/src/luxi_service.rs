@@ -26,9 +26,8 @@ use model::tag::TagKind;
 use model::token::TokenGrant;
 use model::vault::Sealed;
 use model::{Code, Exception, Secret, Timestamp};
-use stdx::Clock;
-use stdx::Executor;
-use tokio::sync::Semaphore;
+use stdx::admission::turns::{TurnLimits, Turns};
+use stdx::{Clock, Executor};
 
 use crate::agents::Agents;
 use crate::boot_template::document;
@@ -76,7 +75,7 @@ pub struct Sources {
 pub struct LuxiService {
     sources: Arc<Sources>,
     /// Turns of long lists.
-    lists: Arc<Semaphore>,
+    lists: Turns<queries::ListUser>,
     /// Where queries run.
     queries: Executor,
 }
@@ -85,7 +84,8 @@ impl LuxiService {
     /// A service on `backend`, whose queries run on `queries`.
     #[must_use]
     pub fn new(sources: Arc<Sources>, queries: Executor) -> Self {
-        Self { sources, lists: Arc::new(Semaphore::new(queries::LISTS_MAX)), queries }
+        let lists = Turns::new(TurnLimits::undivided(queries::LISTS_MAX));
+        Self { sources, lists, queries }
     }
 }
 
@@ -102,8 +102,10 @@ impl Service for LuxiService {
         }
         let service = self.clone();
         let work = async move {
-            let _turn = service.turn(&request).await;
-            service.answer(request, caller, digest).await
+            match service.turn(&request, &caller).await {
+                Ok(_turn) => service.answer(request, caller, digest).await,
+                Err(busy) => Response::failure(&busy),
+            }
         };
         self.queries.run(work).await
     }

@@ -1,6 +1,7 @@
 //! Core: management controllers of machines: how they are reached, and what they do with the power.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -123,6 +124,12 @@ impl BmcUrl {
     #[must_use]
     pub const fn is_secured(&self) -> bool {
         !matches!(self.protocol, BmcProtocol::RedfishHttp)
+    }
+
+    /// The host's address, where it has no name.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
     }
 
     /// The host as it stands in URLs: an IPv6 address in brackets.

@@ -178,7 +178,7 @@ opcodes! {
     /// Describe the cluster.
     "OP_CLUSTER_QUERY" ClusterQuery -> serde_json::Value, Master, Read, [];
     /// Change parameters of the cluster.
-    "OP_CLUSTER_SET_PARAMS" ClusterSetParams -> (), Master, Administrator, [];
+    "OP_CLUSTER_SET_PARAMS" ClusterSetParams -> (), Master, Operator, [];
     /// Take the master's address on the master node, and away from others.
     "OP_CLUSTER_ACTIVATE_MASTER_IP" ClusterActivateMasterIp -> (), Agents, Administrator, [];
     /// Take the master's address away from the master node.
@@ -214,7 +214,7 @@ opcodes! {
     /// Change a node's role, rack or parameters.
     "OP_NODE_SET_PARAMS" NodeSetParams -> Vec<(String, serde_json::Value)>, Agents, Operator, [node_name];
     /// Restart a node's machine, hard; waits for no lock.
-    "OP_NODE_POWERCYCLE" NodePowercycle -> String, Agents, Administrator, [node_name];
+    "OP_NODE_POWERCYCLE" NodePowercycle -> String, Agents, Operator, [node_name];
     /// Change the network of a node's host; it goes back unless the master still reaches the node.
     "OP_NODE_NETWORK_APPLY" NodeNetworkApply -> Vec<String>, Agents, Administrator, [node_name];
     /// Undo a change of the network of a node's host that waits for its commit.

@@ -13,9 +13,10 @@ crate::words! {
     Role {
         /// Looks at everything but secrets.
         Read = "read",
-        /// Changes machines, networks, images and nodes' states, and manages jobs.
+        /// Changes machines, networks, images, nodes' states and the cluster's parameters, and manages jobs: all
+        /// that Ganeti's remote API can do.
         Operator = "operator",
-        /// Changes the cluster itself, adds, removes and restarts nodes.
+        /// Adds and removes nodes, moves the master, and gives access.
         Administrator = "administrator",
     }
 }

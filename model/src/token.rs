@@ -3,6 +3,7 @@
 //! A token is 256 random bits, so that nobody finds it by trying, however fast the hash is: a slow one,
 //! which passwords of people need, would cost each request and protect nothing.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,8 @@ use crate::time::Timestamp;
 
 /// What every token begins with: programs that look for secrets in published code find it by that.
 pub const PREFIX: &str = "gtk_";
+/// What stands in logs for the rest of one.
+const MASK: &str = "...";
 /// Random bytes of a token.
 pub const RANDOM_BYTES: usize = 32;
 /// Tokens of a cluster: a person reads the list to see which are still needed.
@@ -72,6 +75,45 @@ impl FromStr for TokenText {
         }
         Ok(Self(Secret::new(text.to_owned())))
     }
+}
+
+/// A text from outside without the tokens in it, also where their characters are escaped as in a URL: they
+/// open the door until they end, and logs are read by more people.
+#[must_use]
+pub fn masked(text: &str) -> Cow<'_, str> {
+    if text.contains(PREFIX) {
+        return Cow::Owned(without_tokens(text));
+    }
+    if !text.contains('%') {
+        return text.into();
+    }
+    let unescaped = unescaped(text);
+    if unescaped.contains(PREFIX) { Cow::Owned(without_tokens(&unescaped)) } else { text.into() }
+}
+
+fn without_tokens(text: &str) -> String {
+    let mut parts = text.split(PREFIX);
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        masked.push_str(PREFIX);
+        masked.push_str(MASK);
+        masked.push_str(part.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '%'));
+    }
+    masked
+}
+
+/// A text in which `%` and two hexadecimal digits are the character that they stand for.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, more @ ..] = rest {
+        let digits = more.get(..2).filter(|_| *first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { more.get(2..).unwrap_or_default() } else { more };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// SHA-256 of a token's text; written as 64 lower-case hexadecimal digits. It lets nobody in.
@@ -163,6 +205,25 @@ crate::words! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_token_stays_in_a_text_for_a_log() {
+        let token = TokenText::of_random([0xa5; RANDOM_BYTES]);
+        let text = token.expose();
+        let escaped: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        for (given, wanted) in [
+            (format!("/2/nodes?token={text}"), "/2/nodes?token=gtk_..."),
+            (format!("/2/nodes?a={text}&b={text}&c=1"), "/2/nodes?a=gtk_...&b=gtk_...&c=1"),
+            (format!("/2/nodes/{text}/role"), "/2/nodes/gtk_.../role"),
+            (text.replace('_', "%5f"), "gtk_..."),
+            (text.replace("gtk_a", "gtk_%61"), "gtk_..."),
+            (format!("/2?t={escaped}"), "/2?t=gtk_..."),
+            (text.get(..40).unwrap().to_owned(), "gtk_..."),
+            ("/2/tags?tag=a%20b&tag=50%".to_owned(), "/2/tags?tag=a%20b&tag=50%"),
+        ] {
+            assert_eq!(masked(&given), wanted, "{given}");
+        }
+    }
 
     fn token(expires: Option<i64>, revoked: Option<i64>) -> Token {
         let at = |seconds: Option<i64>| seconds.map(|s| Timestamp::default().plus_seconds(s));

@@ -6,23 +6,28 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, Query, Request};
+use axum::extract::{FromRequest, MatchedPath, Query, Request};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use luxi::method::GantryDigest;
 use luxi::request::Principal;
 use model::access::{self, Verb, may};
-use model::opcode::ReasonEntry;
 use model::opcode::common::{CHANGED_MEANWHILE, Unchanged};
-use model::{JobId, OpInput, Timestamp};
+use model::opcode::{OpCode, ReasonEntry};
+use model::{JobId, OpInput, Timestamp, token};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::etag;
+use crate::front::changes;
+use crate::link::END_TIME;
 use crate::refusal::Refusal;
+use crate::server::Running;
+use crate::shares::{Holder, Place, holder_of, turn_now};
 use crate::state::{Asker, Front, Peer};
+use crate::switches::{self, DRY_RUN};
 use crate::upload::is_upload;
 
 /// What a route gives.
@@ -46,12 +51,15 @@ pub struct Asked {
     pub principal: access::Principal,
     /// The address of the client.
     pub peer: IpAddr,
+    /// By whose share the request is served.
+    pub holder: Holder,
     /// The headers.
     pub headers: HeaderMap,
     /// The body, whole; empty where it is an upload.
     pub body: Bytes,
     /// The body of an upload, until its route takes it.
     upload: Mutex<Option<Body>>,
+    running: Option<Arc<Running>>,
     method: Method,
     uri: Uri,
     query: Vec<(String, String)>,
@@ -66,6 +74,10 @@ impl FromRequest<Arc<Front>> for Asked {
         let (parts, body) = request.into_parts();
         let query = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
         let Query(query) = query.map_err(|error| Refusal::bad(error.body_text()))?;
+        let path = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+        if changes(&parts.method, parts.uri.path()) {
+            switches::check(parts.method.as_str(), path.unwrap_or_default(), &query)?;
+        }
         let Asker(principal) = parts
             .extensions
             .get::<Asker>()
@@ -85,9 +97,23 @@ impl FromRequest<Arc<Front>> for Asked {
         let upload = Mutex::new(upload);
         let front = Arc::clone(front);
         let (headers, method, uri) = (parts.headers, parts.method, parts.uri);
-        let unchanged = Mutex::default();
-        let peer = peer.ip().to_canonical();
-        Ok(Self { front, principal, peer, headers, body, upload, method, uri, query, unchanged })
+        let (unchanged, peer) = (Mutex::default(), peer.ip().to_canonical());
+        let holder = holder_of(&principal, peer);
+        let running = parts.extensions.get::<Arc<Running>>().cloned();
+        Ok(Self {
+            front,
+            principal,
+            peer,
+            holder,
+            headers,
+            body,
+            upload,
+            running,
+            method,
+            uri,
+            query,
+            unchanged,
+        })
     }
 }
 
@@ -100,7 +126,7 @@ impl Asked {
     where
         M::Reply: 'static,
     {
-        self.front.link.ask_for(Some(self.speaks()), call).await
+        self.front.link.ask(&self.holder, Some(self.speaks()), call).await
     }
 
     /// For whom the master is asked.
@@ -149,10 +175,7 @@ impl Asked {
     /// # Errors
     /// It is none.
     pub fn flag(&self, name: &str) -> Result<bool, Refusal> {
-        let number = self.value(name).map_or(Ok(0), str::parse::<i64>);
-        let number = number
-            .map_err(|_error| Refusal::bad(format!("Invalid value for the '{name}' parameter")))?;
-        Ok(number != 0)
+        switches::flag(&self.query, name)
     }
 
     /// The body as JSON; null where there is none.
@@ -260,11 +283,18 @@ impl Asked {
         let text = Value::Object(parameters).to_string();
         let invalid = |error| Refusal::bad(format!("Invalid body parameters: {error}"));
         let mut op = OpInput::parse(&text).map_err(invalid)?;
+        if let OpCode::NetworkAdd(network) = &op.op {
+            // Ganeti asks for one before it makes a job.
+            network
+                .subnets()
+                .map_err(|why| Refusal::bad(format!("Invalid body parameters: {why}")))?;
+        }
         self.may(Verb::Submit(&op.op))?;
         self.unconditional()?;
         op.common.reason = self.trail()?;
         op.common.unchanged = self.unchanged.lock().clone().into_iter().collect();
-        self.front.link.submit(Some(self.speaks()), vec![op]).await
+        op.common.dry_run |= self.flag(DRY_RUN)?;
+        self.front.link.submit(&self.holder, Some(self.speaks()), vec![op]).await
     }
 
     /// The same, to its end; the opcode's result.
@@ -272,9 +302,7 @@ impl Asked {
     /// # Errors
     /// The job fails, too.
     pub async fn run(&self, id: &str, parameters: Map<String, Value>) -> Result<Value, Refusal> {
-        let job = self.submit(id, parameters).await?;
-        let results = self.front.link.results(job).await?;
-        Ok(results.into_iter().next().unwrap_or_default())
+        self.run_within(id, parameters, END_TIME).await
     }
 
     /// The same of a job that may take longer.
@@ -288,8 +316,27 @@ impl Asked {
         time: Duration,
     ) -> Result<Value, Refusal> {
         let job = self.submit(id, parameters).await?;
-        let results = self.front.link.results_within(job, time).await?;
+        let results = self.front.link.results(&self.holder, job, time).await?;
         Ok(results.into_iter().next().unwrap_or_default())
+    }
+
+    /// A place for an upload, whose connection is not shed from then on.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn upload_place(&self) -> Result<Place, Refusal> {
+        let shares = &self.front.shares;
+        let place = turn_now(&shares.uploads, &self.holder, "uploads")?;
+        self.running.iter().for_each(|running| running.counts(&shares.busy, &self.holder));
+        Ok(place)
+    }
+
+    /// A place for a download of an image.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn archive_place(&self) -> Result<Place, Refusal> {
+        turn_now(&self.front.shares.archives, &self.holder, "downloads of images")
     }
 
     /// The body that the route reads by itself; nothing where it was read already.
@@ -316,7 +363,8 @@ impl Asked {
     /// client's own, from those that do not repeat it.
     pub(crate) fn trail(&self) -> Result<Vec<ReasonEntry>, Refusal> {
         let mut trail = Vec::new();
-        let who = format!("{}: {} {}", self.principal, self.method, self.uri.path());
+        let path = token::masked(self.uri.path());
+        let who = format!("{}: {} {path}", self.principal, self.method);
         let stamp = match self.headers.get(REPEAT_KEY) {
             Some(key) => {
                 let key = key.to_str().ok().filter(|key| key.len() <= REPEAT_KEY_MAX);
@@ -328,7 +376,8 @@ impl Asked {
             None => self.front.link.stamp(),
         };
         if let Some(reason) = self.value("reason") {
-            trail.push(ReasonEntry(USER_REASON.to_owned(), reason.to_owned(), stamp));
+            let reason = token::masked(reason).into_owned();
+            trail.push(ReasonEntry(USER_REASON.to_owned(), reason, stamp));
         }
         trail.push(ReasonEntry(TRAIL.to_owned(), who, stamp));
         Ok(trail)
@@ -341,7 +390,7 @@ pub fn authority<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     let host = || headers.get(header::HOST).and_then(|host| host.to_str().ok());
     // HTTP/2 has it in the target.
     let given = uri.authority().map(Authority::as_str).or_else(host)?;
-    let is_good = |b: u8| b.is_ascii_alphanumeric() || b"-.:[]".contains(&b);
+    let is_good = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
     (!given.is_empty() && given.bytes().all(is_good)).then_some(given)
 }
 

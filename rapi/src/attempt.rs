@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use model::audit::flood::Flood;
 use model::audit::{Asker, AuditEntry, Interface, Outcome};
-use model::{Code, Timestamp};
+use model::{Code, Timestamp, token};
 use parking_lot::Mutex;
 
 use crate::authenticate::Authenticator;
@@ -65,7 +65,8 @@ impl Attempt {
     pub(crate) fn of(authenticator: &Authenticator, request: &Request) -> Self {
         let given = request.headers().get(header::AUTHORIZATION);
         let known = |header| authenticator.claimed(header).unwrap_or_else(|| UNKNOWN.into());
-        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+        let path = token::masked(request.uri().path()).into_owned();
+        let method = request.method().to_string();
         Self { method, path, claimed: given.map(known) }
     }
 
@@ -77,15 +78,12 @@ impl Attempt {
         (user, address): (Option<&str>, IpAddr),
         refusal: &Refusal,
     ) {
-        let is_kept = match refusal.status() {
-            StatusCode::UNAUTHORIZED => self.claimed.is_some(),
-            StatusCode::FORBIDDEN => true,
-            _ => false,
+        let code = match refusal.status() {
+            StatusCode::UNAUTHORIZED if self.claimed.is_some() => Some(Code::WrongPasswords),
+            StatusCode::FORBIDDEN => refusal.see,
+            _ => return,
         };
-        if !is_kept {
-            return;
-        }
-        let code = refusal.see.map(Code::word);
+        let code = code.map(Code::word);
         let user = user.map(Arc::from).or(self.claimed).unwrap_or_else(|| "nobody".into());
         let address = Some(address.to_canonical());
         let asker = Asker { user, interface: Interface::Rest, host: None, address };

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use axum::http::{HeaderValue, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::Uuid;
 use model::access::{Principal, Role};
 use model::token::TokenText;
+use model::{Uuid, token};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use stdx::Throttle;
 use stdx::admission::network;
+use stdx::admission::turns::{TurnHolder, TurnLimits, Turns};
 use stdx::metrics::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -32,7 +33,8 @@ pub const WRONG_TIME: Duration = Duration::from_secs(1);
 const GUESSES_MAX: usize = 4;
 /// Addresses that are remembered for that; those without a guess under way are forgotten beyond it.
 const GATES_MAX: usize = 4_096;
-/// Slow checks at the same time: guesses must leave a processor to everything else.
+/// Slow checks at the same time: guesses must leave a processor to everything else. Addresses take turns, so
+/// that one that guesses holds up no other.
 const CHECKS_MAX: usize = 1;
 /// Passwords that are remembered.
 const SESSIONS_MAX: usize = 1_024;
@@ -55,7 +57,7 @@ pub struct Authenticator {
     /// Makes digests of passwords worthless elsewhere.
     salt: [Uuid; 2],
     sessions: Mutex<HashMap<[u8; 32], Session>>,
-    checks: Arc<Semaphore>,
+    checks: Turns<()>,
     gates: Mutex<HashMap<IpAddr, Weak<Semaphore>>>,
     wrong: Throttle,
     /// Passwords, tokens and certificates that were wrong.
@@ -85,7 +87,7 @@ impl Authenticator {
             local,
             salt: [Uuid::new_v4(), Uuid::new_v4()],
             sessions: Mutex::default(),
-            checks: Arc::new(Semaphore::new(CHECKS_MAX)),
+            checks: Turns::new(TurnLimits::undivided(CHECKS_MAX)),
             gates: Mutex::default(),
             wrong: Throttle::new(),
             failures: Counter::default(),
@@ -140,7 +142,7 @@ impl Authenticator {
         let turn = self.turn(peer).await;
         let begun = Instant::now();
         if let Some(user) = user
-            && self.check(&user, &digest, password).await
+            && self.check(&user, &digest, password, peer).await
         {
             return Ok(known(&user));
         }
@@ -195,7 +197,9 @@ impl Authenticator {
     fn note(&self, peer: IpAddr, name: &str, why: &'static str) {
         self.failures.add();
         if let Some(withheld) = self.wrong.pass() {
-            let name = stdx::text::line(name);
+            // Somebody may have taken it for the name.
+            let name = token::masked(name);
+            let name = stdx::text::line(&name);
             tracing::warn!(%peer, %name, why, withheld, "somebody is not let in");
         }
     }
@@ -234,7 +238,13 @@ impl Authenticator {
 
     /// Whether a password is good, which is remembered then. Of many connections that a client opens at once,
     /// one pays for the check, and the others find the password remembered.
-    async fn check(&self, user: &Arc<User>, digest: &[u8; 32], password: &str) -> bool {
+    async fn check(
+        &self,
+        user: &Arc<User>,
+        digest: &[u8; 32],
+        password: &str,
+        peer: IpAddr,
+    ) -> bool {
         if !user.password.is_slow() {
             let is = user.password.is(&user.name, password);
             if is {
@@ -242,7 +252,8 @@ impl Authenticator {
             }
             return is;
         }
-        let Ok(turn) = Arc::clone(&self.checks).acquire_owned().await else { return false };
+        let holder = TurnHolder { user: (), address: Some(network(peer)) };
+        let turn = self.checks.acquire(&holder, 1).await;
         if self.is_remembered(digest, user) {
             return true;
         }

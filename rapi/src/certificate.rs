@@ -41,6 +41,8 @@ impl Files {
         }
         let key = PrivateKeyDer::from_pem_file(&self.key)
             .map_err(|error| read("a private key", &self.key, error))?;
+        let stamp = Stamp::at(&self.key);
+        stamp.into_iter().for_each(|stamp| stamp.warn_if_open(&self.key, "a private key"));
         CertifiedKey::from_der(certificates, key, provider).map_err(|error| CertificateError::Key {
             certificate: path.clone(),
             key: self.key.clone(),

@@ -11,14 +11,13 @@ use model::{Code, Coded, Timestamp};
 use stdx::daemon::{Log, LogError, asked_to_end, notify_ready, notify_stopping};
 use stdx::{Clock, Tasks};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::access_log::AccessLog;
 use crate::attempt::Refusals;
 use crate::authenticate::Authenticator;
 use crate::certificate::Certificate;
 use crate::certificate_files::CertificateError;
-use crate::files::ARCHIVES_MAX;
 use crate::front::router;
 use crate::link::Link;
 use crate::master::Master;
@@ -27,10 +26,10 @@ use crate::metrics;
 use crate::options::Options;
 use crate::rules::KnownRules;
 use crate::server;
+use crate::shares::{Shares, own};
 use crate::state::Front;
 use crate::tls::Tls;
 use crate::tokens::Tokens;
-use crate::upload::UPLOADS_MAX;
 use crate::users::UsersFile;
 
 /// How often it is looked whether the certificate is another one.
@@ -151,8 +150,7 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
         access_log: AccessLog::open(&layout.rapi_access_log())?,
         refusals: Refusals::default(),
         layout,
-        uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
-        archives: Arc::new(Semaphore::new(ARCHIVES_MAX)),
+        shares: Shares::default(),
         meters: Meters::default(),
         compatibility: options.compat,
         rules: KnownRules::default(),
@@ -172,7 +170,8 @@ async fn report(front: Arc<Front>, mut stopped: watch::Receiver<bool>) {
         let entries = front.refusals.take(Timestamp::from_micros(front.link.now_micros()));
         if !entries.is_empty() {
             let kept = entries.clone();
-            if let Err(refusal) = front.link.ask_once(GantryNoteRefusals { entries }).await {
+            if let Err(refusal) = front.link.ask_once(&own(), GantryNoteRefusals { entries }).await
+            {
                 tracing::info!(
                     why = refusal.explain,
                     "the master does not know yet what was refused"

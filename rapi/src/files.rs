@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
@@ -14,14 +13,14 @@ use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use model::blob::Blob;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tower::ServiceExt as _;
 use tower_http::services::ServeFile;
 
+use crate::kept::OfFile;
 use crate::refusal::Refusal;
+use crate::shares::Place;
 
-/// Archives that are sent at the same time: each has a thread.
-pub const ARCHIVES_MAX: usize = 16;
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 256 << 10;
 /// Pieces that wait for the client.
@@ -39,7 +38,11 @@ pub async fn serve(blobs: &Path, blob: Blob, request: Request) -> Result<Respons
     let mime = "application/octet-stream".parse().expect("a good type");
     let service = ServeFile::new_with_mime(path, &mime).with_buf_chunk_size(PIECE_BYTES);
     match service.oneshot(request).await {
-        Ok(response) => Ok(response.map(Body::new)),
+        Ok(response) => {
+            let mut response = response.map(Body::new);
+            response.extensions_mut().insert(OfFile);
+            Ok(response)
+        }
         Err(never) => match never {},
     }
 }
@@ -77,15 +80,8 @@ pub fn is_here(blobs: &Path, blob: Blob) -> bool {
 /// A member of an archive: its name, and the files whose bytes it has, one behind the other.
 pub type Member = (&'static str, Vec<(File, Blob)>);
 
-/// An archive of these members, in the format of POSIX.
-///
-/// # Errors
-/// Too many are under way.
-pub fn archive(places: &Arc<Semaphore>, members: Vec<Member>) -> Result<Body, Refusal> {
-    let Ok(place) = Arc::clone(places).try_acquire_owned() else {
-        let text = format!("{ARCHIVES_MAX} downloads of images are under way; try again later");
-        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text));
-    };
+/// An archive of these members, in the format of POSIX, which has a thread as long as it has the place.
+pub fn archive(place: Place, members: Vec<Member>) -> Body {
     let block = BLOCK_BYTES as u64;
     let length = |(_, files): &Member| block + size(files).next_multiple_of(block);
     let left = members.iter().map(length).sum::<u64>() + 2 * block;
@@ -98,7 +94,7 @@ pub fn archive(places: &Arc<Semaphore>, members: Vec<Member>) -> Result<Body, Re
         drop(place);
     });
     drop(writing);
-    Ok(Body::new(Pieces { receiver, left }))
+    Body::new(Pieces { receiver, left })
 }
 
 fn size(files: &[(File, Blob)]) -> u64 {
@@ -183,6 +179,7 @@ mod tests {
     use blobs::Hasher;
 
     use super::*;
+    use crate::shares::{Shares, own, turn_now};
 
     fn kept(directory: &Path, bytes: &[u8]) -> (File, Blob) {
         let mut hasher = Hasher::default();
@@ -198,10 +195,9 @@ mod tests {
         let long = vec![7; PIECE_BYTES + 1];
         let [kernel, one, two] =
             [&b"kernel"[..], &long, &[8; 512]].map(|bytes| kept(dir.path(), bytes));
-        let places = Arc::new(Semaphore::new(1));
+        let place = turn_now(&Shares::default().archives, &own(), "archives").unwrap();
         let members = vec![("kernel", vec![kernel]), ("initrd.gz", vec![one, two])];
-        let body = archive(&places, members).unwrap();
-        assert_eq!(archive(&places, Vec::new()).unwrap_err().code, 503);
+        let body = archive(place, members);
         let told = hyper::body::Body::size_hint(&body).exact().unwrap();
         let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
         assert_eq!(bytes.len() as u64, told);

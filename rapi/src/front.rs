@@ -1,40 +1,41 @@
 //! What every request goes through: who asks and whether it may, the body within its limits, and the answer
 //! in the form of the interface that was asked.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
-use axum::http::request::Parts;
-use axum::http::uri::Authority;
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
-use model::Timestamp;
+use ironic::HEADERS;
 use model::access::{Principal, Verb, may};
 use model::boot_template::TEXT_BYTES_MAX;
 use model::vault::SECRET_BYTES_MAX;
+use model::{Timestamp, token};
 use serde_json::Value;
 
 use crate::access_log::Line;
-use crate::asked::authority;
 use crate::attempt::Attempt;
 use crate::authenticate::{Shown, unauthorized};
 use crate::clients::ClientCertificate;
 use crate::ganeti;
+use crate::kept::hold;
 use crate::openapi;
+use crate::origin::{is_for_loopback, is_of_another_site, names_its_host, other_site};
 use crate::page;
 use crate::ramdisks::{self, is_of_ramdisk};
 use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
 use crate::sabakan::{self, crypts, graphql};
 use crate::server::Running;
+use crate::shares::{holder_of, stranger, turn};
 use crate::state::{Asker, Form, Front, Peer, PlainHttp};
 use crate::upload::{PASSED_OVER_MAX, Shared, is_upload};
 use crate::users::password::REALM;
@@ -60,9 +61,8 @@ const BODIES: [(&str, usize); 8] = [
 const TARGET_BYTES_MAX: usize = 16 << 10;
 /// What everybody may ask for without a name: nothing of the cluster is in it.
 const PUBLIC: [&str; 5] = [page::PATH, "/version", "/health", "/2/features", openapi::PATH];
-
-/// What a browser is told that another site uses.
-const OTHER_SITE: &str = "a browser sends this from another site, which must not act in your name";
+/// Bytes of what a library says of a request that does not read: a sentence.
+const WORDS_BYTES_MAX: usize = 1_024;
 
 /// All routes.
 #[must_use]
@@ -149,19 +149,30 @@ async fn through(
     let attempt = Attempt::of(&front.authenticator, &request);
     let form = Form::of(request.uri().path());
     let target = request.uri().path_and_query().map_or("-", |target| target.as_str());
+    let target = token::masked(target);
     let asked = format!("{} {target} {:?}", request.method(), request.version());
-    let mut user = None;
+    let mut principal = None;
     let (parts, body) = request.into_parts();
     let running = parts.extensions.get::<Arc<Running>>().cloned();
+    let version = parts.headers.get(HEADERS[0]).cloned();
     let (body, expects) = (Shared::new(body), parts.headers.contains_key(header::EXPECT));
     let request = Request::from_parts(parts, Body::new(body.clone()));
-    let answered = serve(&front, peer, request, next, &mut user).await;
+    let answered = serve(&front, peer, request, next, &mut principal).await;
+    let answered = answered.and_then(|response| {
+        let unknown = || stranger(peer.ip());
+        let holder = principal.as_ref().map_or_else(unknown, |who| holder_of(who, peer.ip()));
+        hold(&front.shares, &holder, running.as_deref(), response)
+    });
     let answered = answered.unwrap_or_else(IntoResponse::into_response);
+    let user = principal.as_ref().and_then(|principal| match principal {
+        Principal::User { name, .. } => Some(&**name),
+        _ => None,
+    });
     if let Some(refusal) = answered.extensions().get::<Refusal>() {
         let now = Timestamp::from_micros(front.link.now_micros());
-        attempt.note((&front.refusals, now), (user.as_deref(), peer.ip()), refusal);
+        attempt.note((&front.refusals, now), (user, peer.ip()), refusal);
     }
-    let response = render(form, answered);
+    let response = render(form, version.as_ref(), answered).await;
     if let Some(running) = running.filter(|_| !response.status().is_success()) {
         running.rests();
     }
@@ -169,7 +180,7 @@ async fn through(
     front.meters.answered(response.status(), begun.elapsed());
     front.access_log.note(&Line {
         peer: peer.ip(),
-        user: user.as_deref(),
+        user,
         seconds: front.link.now_micros() / 1_000_000,
         request: &asked,
         status: response.status().as_u16(),
@@ -183,13 +194,14 @@ async fn serve(
     peer: SocketAddr,
     request: Request,
     next: Next,
-    user: &mut Option<String>,
+    known: &mut Option<Principal>,
 ) -> Result<Response, Refusal> {
     let (mut parts, body) = request.into_parts();
     if parts.uri.path_and_query().is_some_and(|target| target.as_str().len() > TARGET_BYTES_MAX) {
         let text = format!("the target has more than {TARGET_BYTES_MAX} bytes");
         return Err(Refusal::new(StatusCode::URI_TOO_LONG, text));
     }
+    names_its_host(&parts)?;
     if parts.extensions.get::<PlainHttp>().is_some() {
         is_for_loopback(&parts)?;
     }
@@ -200,38 +212,47 @@ async fn serve(
     let certificate = parts.extensions.get::<Arc<ClientCertificate>>().filter(|_one| !is_public);
     let shown = Shown { header, certificate: certificate.map(AsRef::as_ref) };
     let mut principal = front.authenticator.who(shown, peer.ip()).await?;
-    let running = parts.extensions.get::<Arc<Running>>().cloned();
-    let counts = || running.iter().for_each(|running| running.counts());
-    if let Principal::User { name, .. } = &principal {
-        *user = Some(name.to_string());
-        counts();
-    }
+    *known = Some(principal.clone());
     let machine = crypts::machine_of(&mut parts).await;
     if let (Some(serial), Principal::Anonymous(_)) = (&machine, &principal)
         && front.machines_by_address
     {
         principal = crypts::by_address(front, serial, peer.ip()).await?.unwrap_or(principal);
+        *known = Some(principal.clone());
     }
     let path = parts.uri.path();
     let reads = reads(&parts.method, path);
-    if (!reads || path == graphql::PATH) && is_of_another_site(parts.headers.get("sec-fetch-site"))
-    {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, OTHER_SITE));
+    if (!reads || path == graphql::PATH) && is_of_another_site(&parts) {
+        return Err(other_site());
     }
     if !is_public {
         let verb = if reads { Verb::Read } else { Verb::Change };
         let verb = machine.as_ref().map_or(verb, |serial| Verb::DiskKey(serial.as_str()));
         admit(&principal, verb, path)?;
     }
-    let body = if is_ramdisk || is_upload(&parts.method, path) {
-        body
+    let holder = holder_of(&principal, peer.ip());
+    let (body, place) = if is_ramdisk || is_upload(&parts.method, path) {
+        (body, None)
     } else {
+        let place = match body_bytes(&body, body_max(path)) {
+            Some(bytes) => Some(turn(&front.shares.body_bytes, &holder, bytes).await?),
+            None => None,
+        };
         let body = Body::from(whole(body, body_max(path)).await?);
-        counts();
-        body
+        let running = parts.extensions.get::<Arc<Running>>();
+        running.into_iter().for_each(|running| running.counts(&front.shares.busy, &holder));
+        (body, place)
     };
     parts.extensions.insert(Asker(principal));
-    Ok(next.run(Request::from_parts(parts, body)).await)
+    let response = next.run(Request::from_parts(parts, body)).await;
+    drop(place);
+    Ok(response)
+}
+
+/// Bytes of a body for which there must be room until its request is answered; `most` where it does not say.
+fn body_bytes(body: &Body, most: usize) -> Option<usize> {
+    let told = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    (!body.is_end_stream()).then(|| told.unwrap_or(most).min(most))
 }
 
 /// Whether a request changes nothing: lists may be asked for by `PUT`, too. What GraphQL changes is a job,
@@ -240,6 +261,11 @@ fn reads(method: &Method, path: &str) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
         || (*method == Method::PUT && path.starts_with("/2/query/"))
         || (*method == Method::POST && path == graphql::PATH)
+}
+
+/// Whether a request may change something, also where its route looks at that itself.
+pub(crate) fn changes(method: &Method, path: &str) -> bool {
+    !reads(method, path) || (*method == Method::POST && path == graphql::PATH)
 }
 
 /// Nobody gets to a route who may not at least read, or for a change operate; what the change itself needs
@@ -255,35 +281,6 @@ fn admit(principal: &Principal, verb: Verb<'_>, path: &str) -> Result<(), Refusa
         | Principal::Machine(_)
         | Principal::Cluster => denied.into(),
     })
-}
-
-/// Refuses what pages of other sites can make a browser of this machine send to loopback without TLS.
-fn is_for_loopback(parts: &Parts) -> Result<(), Refusal> {
-    if !authority(&parts.headers, &parts.uri).is_some_and(is_of_loopback) {
-        let text = "ask for localhost or 127.0.0.1: any other name that leads here is not ours";
-        return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, text));
-    }
-    let origin =
-        parts.headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
-    let is_ours = |origin: &str| origin.strip_prefix("http://").is_some_and(is_of_loopback);
-    if origin.is_none_or(is_ours) {
-        return Ok(());
-    }
-    Err(Refusal::new(StatusCode::FORBIDDEN, OTHER_SITE))
-}
-
-/// Whether a host, with its port, is this machine's loopback by its name. Another site can have its own name
-/// lead here, and a browser would then take our answers for that site's.
-fn is_of_loopback(authority: &str) -> bool {
-    let Ok(authority) = authority.parse::<Authority>() else { return false };
-    let host = authority.host();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
-}
-
-/// A browser sends what it remembers of names and passwords whoever made it send the request.
-fn is_of_another_site(site: Option<&HeaderValue>) -> bool {
-    site.is_some_and(|site| site != "same-origin" && site != "none")
 }
 
 fn body_max(path: &str) -> usize {
@@ -322,34 +319,21 @@ async fn whole(mut body: Body, most: usize) -> Result<Bytes, Refusal> {
     })
 }
 
-/// Writes the bodies of refusals, also of those that the library makes, and what every answer has.
-fn render(form: Form, mut response: Response) -> Response {
+/// Writes the bodies of refusals, also of those that the library makes, and what every answer has. What a
+/// route has written itself, in the form of its interface, stays as it is.
+async fn render(form: Form, version: Option<&HeaderValue>, mut response: Response) -> Response {
     let status = response.status();
     let failed = status.is_client_error() || status.is_server_error();
     let refusal = response.extensions_mut().remove::<Refusal>();
-    let refusal =
-        refusal.or_else(|| failed.then(|| Refusal::new(status, "the request does not read")));
     if let Some(refusal) = refusal {
-        let allow = response.headers_mut().remove(header::ALLOW);
-        let body = match form {
-            Form::Ganeti => Json(&refusal).into_response(),
-            Form::Sabakan => Json(refusal.sabakan()).into_response(),
-            Form::Ironic => ramdisks::refused(&refusal),
-        };
-        response = body;
-        *response.status_mut() = refusal.status();
-        if let Some(allow) = allow {
-            response.headers_mut().insert(header::ALLOW, allow);
-        }
-        if refusal.status() == StatusCode::UNAUTHORIZED {
-            let realm = HeaderValue::from_str(&format!("Basic realm=\"{REALM}\""));
-            response
-                .headers_mut()
-                .extend(realm.ok().map(|realm| (header::WWW_AUTHENTICATE, realm)));
-        }
-        if refusal.status() == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
+        response = written(form, version, &refusal, response.into_parts().0.headers);
+    } else if failed && !is_json(&response) {
+        let (head, body) = response.into_parts();
+        let words = axum::body::to_bytes(body, WORDS_BYTES_MAX).await.unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).trim().to_owned();
+        let reason = status.canonical_reason().unwrap_or_default();
+        let words = if words.is_empty() { reason.to_owned() } else { words };
+        response = written(form, version, &Refusal::new(status, words), head.headers);
     }
     let fixed = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
     // What is asked for again is asked with its tag.
@@ -358,6 +342,38 @@ fn render(form: Form, mut response: Response) -> Response {
     for (name, value) in more {
         response.headers_mut().entry(name).or_insert(value);
     }
+    response
+}
+
+fn is_json(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+}
+
+/// A refusal in the form of its interface, with the headers that it has already.
+fn written(
+    form: Form,
+    version: Option<&HeaderValue>,
+    refusal: &Refusal,
+    mut headers: HeaderMap,
+) -> Response {
+    let mut response = match form {
+        Form::Ganeti => Json(refusal).into_response(),
+        Form::Sabakan => Json(refusal.sabakan()).into_response(),
+        Form::Ironic => ramdisks::refused(refusal, version),
+    };
+    *response.status_mut() = refusal.status();
+    headers.remove(header::CONTENT_LENGTH);
+    headers.remove(header::CONTENT_TYPE);
+    headers.extend(std::mem::take(response.headers_mut()));
+    if refusal.status() == StatusCode::UNAUTHORIZED {
+        let realm = HeaderValue::from_str(&format!("Basic realm=\"{REALM}\""));
+        headers.extend(realm.ok().map(|realm| (header::WWW_AUTHENTICATE, realm)));
+    }
+    if refusal.status() == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    *response.headers_mut() = headers;
     response
 }
 
@@ -403,36 +419,6 @@ mod tests {
     }
 
     #[test]
-    fn without_tls_only_names_of_loopback_are_answered() {
-        let told = |name, value: &str| {
-            let request = Request::builder().header("host", "localhost").header(name, value);
-            let (mut parts, ()) = request.body(()).unwrap().into_parts();
-            if name == "host" {
-                parts.headers.insert(name, HeaderValue::from_str(value).unwrap());
-            }
-            is_for_loopback(&parts).map_err(|refusal| refusal.code)
-        };
-        for ours in ["localhost", "LOCALHOST:5081", "127.0.0.1:5081", "127.9.9.9", "[::1]:5081"] {
-            assert_eq!(told("host", ours), Ok(()), "{ours}");
-            assert_eq!(told("origin", &format!("http://{ours}")), Ok(()), "{ours}");
-        }
-        let others = [
-            "",
-            "example.com:5081",
-            "localhost.example.com",
-            "192.0.2.1",
-            "127.0.0.1.example.com",
-            "[::2]",
-        ];
-        for other in others {
-            assert_eq!(told("host", other), Err(421), "{other}");
-            assert_eq!(told("origin", &format!("http://{other}")), Err(403), "{other}");
-        }
-        assert_eq!(told("origin", "null"), Err(403));
-        assert_eq!(told("accept", "text/html"), Ok(()));
-    }
-
-    #[test]
     fn strangers_log_in_and_readers_change_nothing() {
         let code = |principal: &Principal, reads| {
             let verb = if reads { Verb::Read } else { Verb::Change };
@@ -455,19 +441,41 @@ mod tests {
         assert_eq!(key(&Principal::Machine("SN2".parse().unwrap())), Err(403));
     }
 
-    #[test]
-    fn a_refusal_has_the_form_of_its_interface() {
-        let answer = |form| render(form, unauthorized("log in").into_response());
-        for form in [Form::Ganeti, Form::Sabakan] {
-            let response = answer(form);
-            assert_eq!(response.status(), 401);
-            assert_eq!(
-                response.headers()[header::WWW_AUTHENTICATE],
-                "Basic realm=\"Ganeti Remote API\""
-            );
-            assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
+    async fn shown(form: Form, response: Response) -> (u16, HeaderMap, Value) {
+        let version = HeaderValue::from_static("1.72");
+        let (head, body) = render(form, Some(&version), response).await.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        (head.status.as_u16(), head.headers, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_refusal_has_the_form_of_its_interface() {
+        for (form, key) in [(Form::Ganeti, "explain"), (Form::Sabakan, "error")] {
+            let (status, headers, body) = shown(form, unauthorized("log in").into_response()).await;
+            assert_eq!((status, &body[key]), (401, &"log in".into()));
+            assert_eq!(headers[header::WWW_AUTHENTICATE], "Basic realm=\"Ganeti Remote API\"");
+            assert_eq!(headers[header::CONTENT_TYPE], "application/json");
         }
-        assert!(is_of_another_site(Some(&HeaderValue::from_static("cross-site"))));
-        assert!(!is_of_another_site(None));
+        let (status, headers, body) =
+            shown(Form::Ironic, Refusal::not_found("no master").into_response()).await;
+        assert_eq!((status, &headers[HEADERS[0]]), (404, &"1.72".parse().unwrap()));
+        assert!(body["error_message"].as_str().is_some_and(|text| text.contains("no master")));
+    }
+
+    #[tokio::test]
+    async fn what_a_route_has_written_itself_stays_and_what_a_library_says_is_told() {
+        let unhealthy = Json(serde_json::json!({"health": "unhealthy"}));
+        let unhealthy = (StatusCode::INTERNAL_SERVER_ERROR, unhealthy).into_response();
+        let (status, _, body) = shown(Form::Ganeti, unhealthy).await;
+        assert_eq!((status, body.to_string().as_str()), (500, r#"{"health":"unhealthy"}"#));
+        for (form, key) in [(Form::Ganeti, "explain"), (Form::Sabakan, "error")] {
+            let rejected = (StatusCode::BAD_REQUEST, "Invalid URL").into_response();
+            assert_eq!(shown(form, rejected).await.2[key], "Invalid URL");
+            let range = [(header::CONTENT_RANGE, "bytes */7")];
+            let range = (StatusCode::RANGE_NOT_SATISFIABLE, range).into_response();
+            let (status, headers, body) = shown(form, range).await;
+            assert_eq!((status, &body[key]), (416, &"Range Not Satisfiable".into()));
+            assert_eq!(headers[header::CONTENT_RANGE], "bytes */7");
+        }
     }
 }

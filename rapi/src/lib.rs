@@ -3,9 +3,9 @@
 //! In reading order: [`master`] asks the master and follows it when it moves, [`link`] does that for many
 //! requests at a time, [`refusal`] says in HTTP why something was not done. [`users`] reads who has which
 //! password and role, [`tokens`] asks the master for those of programs, [`clients`] knows certificates, and
-//! [`authenticate`] tells who asks. [`state`] is what routes share, [`rules`] among it,
-//! [`front`] what every request goes through,
-//! [`asked`] what a route sees of one, [`json`] reads its body; [`upload`] takes bodies that are too long for memory, [`files`] gives
+//! [`authenticate`] tells who asks. [`state`] is what routes share, [`rules`] among it, [`shares`] what clients share,
+//! [`front`] what every request goes through, [`origin`] by which name and site it came, [`kept`] where its answer waits to be read,
+//! [`asked`] what a route sees of one, [`switches`] what may stand behind its path, [`json`] reads its body; [`upload`] takes bodies that are too long for memory, [`files`] gives
 //! such; [`ganeti`], [`sabakan`] and [`ramdisks`] are the interfaces, [`routes`] describes them and
 //! [`openapi`] prints that for programs, [`page`] for people. [`certificate`], [`tls`], [`server`] and [`access_log`] are the way in, [`meters`] count and
 //! [`metrics`] shows,
@@ -26,6 +26,7 @@ pub mod access_log;
 pub mod attempt;
 pub mod meters;
 pub mod rules;
+pub mod shares;
 pub mod state;
 
 pub mod asked;
@@ -34,11 +35,14 @@ pub mod files;
 pub mod front;
 pub mod ganeti;
 pub mod json;
+pub mod kept;
 pub mod openapi;
+pub mod origin;
 pub mod page;
 pub mod ramdisks;
 pub mod routes;
 pub mod sabakan;
+pub mod switches;
 pub mod upload;
 
 pub mod certificate;

@@ -1,5 +1,5 @@
-//! The master for many requests at a time: a bounded number of them ask, and stamps tell one submission from
-//! another.
+//! The master for many requests at a time: a bounded number of them ask, of which each user and each address
+//! has a share. Stamps tell one submission from another.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -8,23 +8,22 @@ use axum::http::StatusCode;
 use luxi::Method;
 use luxi::method::{Class, Fields, JobChange, WaitForJobChange};
 use luxi::request::Principal;
-use model::{Code, Exception, JobId, JobStatus, OpInput, OpStatus};
+use model::{Exception, JobId, JobStatus, OpInput, OpStatus};
 use serde_json::Value;
 use stdx::Clock;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use stdx::admission::turns::{TurnLimits, Turns};
 
 use crate::master::Master;
 use crate::refusal::Refusal;
+use crate::shares::{Holder, SharedPlaces, turn};
 
 /// Questions at the same time. Most take less than a millisecond; each has a connection meanwhile.
-const ASKS_MAX: usize = 64;
+const ASKS: TurnLimits = TurnLimits { total: 64, of_user: 16, of_address: 32 };
 /// Waits for jobs at the same time: each has a connection, too, and a candidate forwards no more than 48.
-const WAITS_MAX: usize = 192;
-/// How long a request waits for its turn: as a node that forwards requests.
-const TURN_TIME: Duration = Duration::from_secs(5);
+const WAITS: TurnLimits = TurnLimits { total: 192, of_user: 48, of_address: 96 };
 /// How long the end of a job is waited for, where an answer needs its result: longer than a push to agents
 /// takes that are in trouble, and shorter than clients wait.
-const END_TIME: Duration = Duration::from_secs(110);
+pub const END_TIME: Duration = Duration::from_secs(110);
 /// Seconds of one wait.
 const WAIT_SECONDS: f64 = 20.0;
 /// What is asked of a job: all that its end tells.
@@ -34,8 +33,8 @@ const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
 #[derive(Debug)]
 pub struct Link {
     master: Master,
-    asks: Semaphore,
-    waits: Semaphore,
+    asks: SharedPlaces,
+    waits: SharedPlaces,
     clock: Clock,
     stamp: AtomicI64,
 }
@@ -44,27 +43,17 @@ impl Link {
     /// The way to this master.
     #[must_use]
     pub fn new(master: Master, clock: Clock) -> Self {
-        let (asks, waits) = [ASKS_MAX, WAITS_MAX].map(Semaphore::new).into();
+        let (asks, waits) = [ASKS, WAITS].map(Turns::new).into();
         Self { master, asks, waits, clock, stamp: AtomicI64::new(0) }
     }
 
-    /// Asks the master.
+    /// Asks the master, for `principal` or for this program.
     ///
     /// # Errors
     /// What the client is told.
-    pub async fn ask<M: Method>(&self, call: M) -> Result<M::Reply, Refusal>
-    where
-        M::Reply: 'static,
-    {
-        self.ask_for(None, call).await
-    }
-
-    /// Asks the master for somebody.
-    ///
-    /// # Errors
-    /// What the client is told.
-    pub async fn ask_for<M: Method>(
+    pub async fn ask<M: Method>(
         &self,
+        holder: &Holder,
         principal: Option<Principal>,
         call: M,
     ) -> Result<M::Reply, Refusal>
@@ -72,7 +61,7 @@ impl Link {
         M::Reply: 'static,
     {
         let turns = if M::CLASS == Class::Wait { &self.waits } else { &self.asks };
-        let _turn = turn(turns).await?;
+        let _turn = turn(turns, holder, 1).await?;
         Ok(self.master.ask(principal.as_ref(), &call).await?)
     }
 
@@ -80,11 +69,11 @@ impl Link {
     ///
     /// # Errors
     /// What the client is told.
-    pub async fn ask_once<M: Method>(&self, call: M) -> Result<M::Reply, Refusal>
+    pub async fn ask_once<M: Method>(&self, holder: &Holder, call: M) -> Result<M::Reply, Refusal>
     where
         M::Reply: 'static,
     {
-        let _turn = turn(&self.asks).await?;
+        let _turn = turn(&self.asks, holder, 1).await?;
         let once = self.master.clone().with_times(Duration::ZERO, Duration::ZERO);
         Ok(once.ask(None, &call).await?)
     }
@@ -95,27 +84,25 @@ impl Link {
     /// What the client is told.
     pub async fn submit(
         &self,
+        holder: &Holder,
         principal: Option<Principal>,
         ops: Vec<OpInput>,
     ) -> Result<JobId, Refusal> {
-        let _turn = turn(&self.asks).await?;
+        let _turn = turn(&self.asks, holder, 1).await?;
         Ok(self.master.submit(principal.as_ref(), ops).await?)
     }
 
-    /// Waits for the end of a job; its opcodes' results.
+    /// Waits for the end of a job for `time` at most; its opcodes' results.
     ///
     /// # Errors
     /// The exception of the opcode that failed, or why the end is not known.
-    pub async fn results(&self, job: JobId) -> Result<Vec<Value>, Refusal> {
-        self.results_within(job, END_TIME).await
-    }
-
-    /// The same for a job that takes longer.
-    ///
-    /// # Errors
-    /// As [`Self::results`].
-    pub async fn results_within(&self, job: JobId, time: Duration) -> Result<Vec<Value>, Refusal> {
-        let ended = tokio::time::timeout(time, self.end(job)).await;
+    pub async fn results(
+        &self,
+        holder: &Holder,
+        job: JobId,
+        time: Duration,
+    ) -> Result<Vec<Value>, Refusal> {
+        let ended = tokio::time::timeout(time, self.end(holder, job)).await;
         let late = |_elapsed| {
             let text = format!(
                 "job {job} did not end within {} s and goes on; GET /2/jobs/{job} tells of it",
@@ -126,7 +113,8 @@ impl Link {
         ended.map_err(late)?
     }
 
-    async fn end(&self, job_id: JobId) -> Result<Vec<Value>, Refusal> {
+    /// A job that was submitted is not refused any more, so that its end waits for its turn however long.
+    async fn end(&self, holder: &Holder, job_id: JobId) -> Result<Vec<Value>, Refusal> {
         let mut previous = None;
         loop {
             let fields = Fields::from(OBSERVED);
@@ -137,7 +125,10 @@ impl Link {
                 previous_log: None,
                 timeout: WAIT_SECONDS,
             };
-            let JobChange::Changed(row, _log) = self.ask(wait).await? else { continue };
+            let turn = self.waits.acquire(holder, 1).await;
+            let changed = self.master.ask(None, &wait).await?;
+            drop(turn);
+            let JobChange::Changed(row, _log) = changed else { continue };
             let read = serde_json::from_value::<(JobStatus, Vec<OpStatus>, Vec<Value>)>(
                 row.clone().into(),
             );
@@ -165,16 +156,6 @@ impl Link {
     pub fn now_micros(&self) -> i64 {
         self.clock.now_micros()
     }
-}
-
-async fn turn(turns: &Semaphore) -> Result<SemaphorePermit<'_>, Refusal> {
-    let got = tokio::time::timeout(TURN_TIME, turns.acquire()).await;
-    let busy = || {
-        let text = "too many requests wait for the master; try again in a moment";
-        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text);
-        Refusal { see: Some(Code::Overloaded), ..refusal }
-    };
-    got.map_err(|_elapsed| busy())?.map_err(|_closed| busy())
 }
 
 #[cfg(test)]

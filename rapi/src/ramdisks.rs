@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use axum::extract::{Extension, Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use ironic::Answer;
+use ironic::{Answer, HEADERS};
 use luxi::method::GantryRamdisk;
 
 use crate::asked::authority;
 use crate::refusal::Refusal;
 use crate::routes::Routes;
+use crate::shares::stranger;
 use crate::state::{Form, Front, Peer};
 
 /// What is served below `/v1`.
@@ -57,20 +58,21 @@ pub async fn answer(
     let authority = authority(&head.headers, &head.uri);
     let base = authority.map_or_else(String::new, |authority| format!("https://{authority}"));
     let answer = match front.ramdisks.read(&head, &base, body).await {
-        Err(answer) => *answer,
+        Err(answer) => answer.for_request(head.headers.get(HEADERS[0])),
         Ok(asked) => match asked.fixed() {
             Some(answer) => answer,
             None => {
                 let from = peer.ip().to_canonical();
-                front.link.ask(GantryRamdisk { asked, from }).await?
+                front.link.ask(&stranger(from), None, GantryRamdisk { asked, from }).await?
             }
         },
     };
     Ok(answer.response().into_response())
 }
 
-/// A refusal in Ironic's form.
+/// A refusal in Ironic's form, and of the version that the client asked for.
 #[must_use]
-pub fn refused(refusal: &Refusal) -> Response {
-    Answer::refused(refusal.status(), &refusal.explain).response().into_response()
+pub fn refused(refusal: &Refusal, version: Option<&HeaderValue>) -> Response {
+    let answer = Answer::refused(refusal.status(), &refusal.explain);
+    answer.for_request(version).response().into_response()
 }

@@ -67,6 +67,13 @@ impl Refusal {
         Self { see: Some(Code::Fault), ..refusal }
     }
 
+    /// The same with another status.
+    #[must_use]
+    pub fn with_status(self, status: StatusCode) -> Self {
+        let Self { code, message, .. } = Self::new(status, "");
+        Self { code, message, ..self }
+    }
+
     /// The status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
@@ -134,8 +141,10 @@ impl From<Denied> for Refusal {
 
 /// The status of a failure that the master answered with.
 fn status(exception: &Exception) -> StatusCode {
-    if exception.code() == Some(Code::PermissionDenied) {
-        return StatusCode::FORBIDDEN;
+    match exception.code() {
+        Some(Code::PermissionDenied) => return StatusCode::FORBIDDEN,
+        Some(Code::Overloaded) => return StatusCode::SERVICE_UNAVAILABLE,
+        _ => {}
     }
     if exception.message().ends_with(CHANGED_MEANWHILE) {
         return StatusCode::PRECONDITION_FAILED;
@@ -226,6 +235,7 @@ mod tests {
             (Exception::prereq("nonsense", ErrorCode::WrongInput), 400),
             (Exception::prereq(format!("x {CHANGED_MEANWHILE}"), ErrorCode::WrongState), 412),
             (Exception::new(ExceptionKind::JobQueueFull, "full"), 503),
+            (Exception::exec("no room").coded(Code::Overloaded), 503),
             (Exception::new(ExceptionKind::TagError, "Tags cannot be empty"), 400),
         ] {
             assert_eq!(code(ClientError::Failure(Failure::Exception(exception))), status);

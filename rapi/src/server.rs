@@ -6,7 +6,6 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,9 +13,10 @@ use http_body_util::BodyExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 
@@ -25,6 +25,7 @@ use stdx::admission::{Limits, Slot};
 use stdx::net::{Connection, Places};
 
 use crate::clients::ClientCertificate;
+use crate::shares::{Holder, Place, SharedPlaces};
 use crate::state::{Peer, PlainHttp};
 use crate::tls::Tls;
 
@@ -93,19 +94,31 @@ async fn connection(
     rustix::net::sockopt::set_tcp_user_timeout(stream.stream(), stalled)
         .map_err(io::Error::from)?;
     stream.stream().set_nodelay(true)?;
-    let requests = Arc::new(Requests { place: stream.place(), running: AtomicUsize::new(0) });
+    let requests = Arc::new(Requests {
+        place: stream.place(),
+        counted: Mutex::default(),
+        cut_off: Arc::new(Notify::new()),
+    });
+    let cut_off = Arc::clone(&requests.cut_off);
     let builder = builder();
-    let Some(tls) = tls else {
-        let origin = Origin { peer, certificate: None, is_plain: true };
-        // The other version has no limit for the time until its first byte.
-        return answer(stream, &builder.http1_only(), (router, requests, origin), stopped).await;
+    let answering = async {
+        let Some(tls) = tls else {
+            let origin = Origin { peer, certificate: None, is_plain: true };
+            // The other version has no limit for the time until its first byte.
+            return answer(stream, &builder.http1_only(), (router, requests, origin), stopped)
+                .await;
+        };
+        let accept = TlsAcceptor::from(tls.config()).accept(stream);
+        let accepted = tokio::time::timeout(HANDSHAKE_TIME, accept).await?;
+        let stream = accepted.inspect_err(|error| tls.note(peer.0, error))?;
+        let certificate = tls.shown(stream.get_ref().1);
+        let origin = Origin { peer, certificate, is_plain: false };
+        answer(stream, &builder, (router, requests, origin), stopped).await
     };
-    let accept = TlsAcceptor::from(tls.config()).accept(stream);
-    let accepted = tokio::time::timeout(HANDSHAKE_TIME, accept).await?;
-    let stream = accepted.inspect_err(|error| tls.note(peer.0, error))?;
-    let certificate = tls.shown(stream.get_ref().1);
-    let origin = Origin { peer, certificate, is_plain: false };
-    answer(stream, &builder, (router, requests, origin), stopped).await
+    tokio::select! {
+        ended = answering => ended,
+        () = cut_off.notified() => Err("its client reads too slowly, and others need the room".into()),
+    }
 }
 
 /// Where the requests of a connection come from.
@@ -150,8 +163,7 @@ async fn answer(
     let service = tower::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         origin.note(&mut request);
         let mut router = router.clone();
-        let running =
-            Arc::new(Running { of: Arc::clone(&requests), counts: AtomicBool::new(false) });
+        let running = Arc::new(Running { of: Arc::clone(&requests), counts: Mutex::default() });
         request.extensions_mut().insert(Arc::clone(&running));
         async move {
             // The body has this to its end, and its request runs so long.
@@ -178,32 +190,57 @@ async fn answer(
 #[derive(Debug)]
 struct Requests {
     place: Arc<Slot<IpAddr>>,
-    running: AtomicUsize,
+    counted: Mutex<Counted>,
+    /// Notified when an answer is read so slowly that others get its room.
+    cut_off: Arc<Notify>,
 }
 
-/// A request that is being answered. It counts once somebody who is known sent it, or all of it has come:
-/// a stranger who sends slowly keeps nobody else out.
+#[derive(Debug, Default)]
+struct Counted {
+    requests: usize,
+    /// Of the share of the user who came first.
+    busy: Option<Place>,
+}
+
+/// A request that is being answered. It counts once all of it has come, as far as its user has a share left:
+/// who sends slowly, or asks for much at once, keeps nobody else out.
 #[derive(Debug)]
 pub struct Running {
     of: Arc<Requests>,
-    counts: AtomicBool,
+    counts: Mutex<bool>,
 }
 
 impl Running {
-    /// The connection is not shed from here on.
-    pub fn counts(&self) {
-        if !self.counts.swap(true, Ordering::Relaxed) {
-            self.of.running.fetch_add(1, Ordering::Relaxed);
-            self.of.place.set_busy(true);
+    /// The connection is not shed from here on, where `holder` has a place left in `busy`.
+    pub fn counts(&self, busy: &SharedPlaces, holder: &Holder) {
+        if std::mem::replace(&mut *self.counts.lock(), true) {
+            return;
         }
+        let mut counted = self.of.counted.lock();
+        counted.requests += 1;
+        if counted.busy.is_none() {
+            counted.busy = busy.try_acquire(holder, 1);
+        }
+        self.of.place.set_busy(counted.busy.is_some());
     }
 
     /// The connection may be shed again.
     pub fn rests(&self) {
-        let counted = self.counts.swap(false, Ordering::Relaxed);
-        if counted && self.of.running.fetch_sub(1, Ordering::Relaxed) == 1 {
+        if !std::mem::take(&mut *self.counts.lock()) {
+            return;
+        }
+        let mut counted = self.of.counted.lock();
+        counted.requests -= 1;
+        if counted.requests == 0 {
+            counted.busy = None;
             self.of.place.set_busy(false);
         }
+    }
+
+    /// What ends the connection where an answer is read too slowly.
+    #[must_use]
+    pub fn cut_off(&self) -> &Arc<Notify> {
+        &self.of.cut_off
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use ironic::Door;
 use model::access::Principal;
 use model::layout::Layout;
-use tokio::sync::Semaphore;
 
 use crate::access_log::AccessLog;
 use crate::attempt::Refusals;
@@ -14,6 +13,7 @@ use crate::authenticate::Authenticator;
 use crate::link::Link;
 use crate::meters::Meters;
 use crate::rules::KnownRules;
+use crate::shares::Shares;
 
 /// Everything that routes need.
 #[derive(Debug)]
@@ -24,10 +24,8 @@ pub struct Front {
     pub authenticator: Authenticator,
     /// Where the spool of uploads is, and the files of the agent.
     pub layout: Layout,
-    /// Places for uploads.
-    pub uploads: Arc<Semaphore>,
-    /// Places for downloads of images.
-    pub archives: Arc<Semaphore>,
+    /// What clients share.
+    pub shares: Shares,
     /// Where requests are logged.
     pub access_log: AccessLog,
     /// What was refused, until the master knows.

@@ -15,6 +15,7 @@ use stdx::Clock;
 
 use crate::link::Link;
 use crate::refusal::Refusal;
+use crate::shares::own;
 
 /// How long a good token is remembered. A master that hears no majority tells of tokens for 4 s more, so
 /// that an ended one lets nobody in after less than 10 s.
@@ -60,7 +61,7 @@ impl Tokens {
     pub fn of(link: Arc<Link>) -> Self {
         let ask = move |sha256| -> Pin<Box<dyn Future<Output = Told> + Send>> {
             let link = Arc::clone(&link);
-            Box::pin(async move { link.ask(GantryToken { sha256 }).await })
+            Box::pin(async move { link.ask(&own(), None, GantryToken { sha256 }).await })
         };
         Self::asking(ask, Clock::system())
     }

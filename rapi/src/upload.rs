@@ -15,12 +15,11 @@ use bytes::{Buf as _, Bytes};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use crate::refusal::Refusal;
+use crate::shares::Place;
 
-/// Bodies that are received at the same time: they share one disk, and each has a thread.
-pub const UPLOADS_MAX: usize = 4;
 /// What is read of a body beyond its limit: clients look for an answer when they have sent all, and take a
 /// stream that ends before for a broken one.
 pub const PASSED_OVER_MAX: usize = 1 << 20;
@@ -165,12 +164,12 @@ impl Read for Pieces {
     }
 }
 
-/// Gives a body of at most so many bytes to `work`, which gets a thread of its own.
+/// Gives a body of at most so many bytes to `work`, which gets a thread of its own for the place.
 ///
 /// # Errors
-/// The body is too long, too slow or broken off, too many come at the same time, or what `work` says.
+/// The body is too long, too slow or broken off, or what `work` says.
 pub async fn receive<T: Send + 'static>(
-    places: &Arc<Semaphore>,
+    place: Place,
     body: Body,
     most: u64,
     work: impl FnOnce(&mut Pieces) -> Result<T, Refusal> + Send + 'static,
@@ -178,10 +177,6 @@ pub async fn receive<T: Send + 'static>(
     if body.size_hint().lower() > most {
         return Err(too_long(most));
     }
-    let Ok(place) = Arc::clone(places).try_acquire_owned() else {
-        let text = format!("{UPLOADS_MAX} uploads are under way; try again when one has ended");
-        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text));
-    };
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     let mut pieces = Pieces { receiver, current: Bytes::new(), is_over: false };
     let working = stdx::apart(move || {
@@ -293,16 +288,17 @@ pub fn unwritten(error: &BlobError) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shares::{Shares, own, turn_now};
 
     fn files(directory: &Path) -> usize {
         std::fs::read_dir(directory).unwrap().count()
     }
 
     async fn sent(body: Body, most: u64, spool: &Path) -> Result<u64, u16> {
-        let places = Arc::new(Semaphore::new(1));
+        let place = turn_now(&Shares::default().uploads, &own(), "uploads").unwrap();
         let spool = spool.to_owned();
         let work = move |pieces: &mut Pieces| Ok(stage(pieces, &spool)?.size());
-        receive(&places, body, most, work).await.map_err(|refusal| refusal.code)
+        receive(place, body, most, work).await.map_err(|refusal| refusal.code)
     }
 
     /// A body in pieces of unknown length, which may break off.
@@ -326,13 +322,6 @@ mod tests {
         }
         let nowhere = dir.path().join("nowhere");
         assert_eq!(sent(Body::from("a"), 10, &nowhere).await, Err(500));
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn uploads_have_their_number() {
-        let places = Arc::new(Semaphore::new(0));
-        let told = receive(&places, Body::from("a"), 10, |_pieces| Ok(())).await;
-        assert_eq!(told.unwrap_err().code, 503);
     }
 
     #[test]

@@ -56,6 +56,12 @@ impl Table {
         self.0.is_empty()
     }
 
+    /// What others could read there.
+    fn secrets(&self) -> &'static str {
+        let is_plain = self.0.values().any(|user| user.password.is_plain());
+        if is_plain { "passwords" } else { "hashes of passwords" }
+    }
+
     /// Reads the text of a file. Lines that do not read are told, by their number, and give nobody access.
     #[must_use]
     pub fn parse(text: &str) -> (Self, Vec<String>) {
@@ -131,12 +137,17 @@ impl UsersFile {
                     let (table, problems) = Table::parse(&text);
                     let path = self.path.display();
                     tracing::info!(%path, users = table.len(), "users are read");
+                    stamp.warn_if_open(&self.path, table.secrets());
                     for problem in problems {
                         tracing::error!(%path, problem, "a user has no access");
                     }
                     (Some(stamp), table)
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => (None, Table::default()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    // One that was never there is no change, and does not come here.
+                    tracing::error!(path = %self.path.display(), "the file is gone: nobody has access");
+                    (None, Table::default())
+                }
                 Err(error) => {
                     tracing::error!(path = %self.path.display(), %error, "nobody has access");
                     (stamp, Table::default())

@@ -1,5 +1,10 @@
 //! Which connections a listener keeps, in all and of each peer, and which one is shed where
 //! another has no room.
+//!
+//! [`turns`] does that for what can wait, and [`unread`] for answers in memory.
+
+pub mod turns;
+pub mod unread;
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -98,12 +103,8 @@ impl<P: Hash + Eq + Copy> Admission<P> {
         if own >= of_peer && !table.shed(peer) {
             return Err(Full::Peer { max: of_peer });
         }
-        if table.total >= total {
-            let most = table.of.iter().max_by_key(|(_, held)| held.len());
-            let most = most.filter(|(_, held)| held.len() > own).map_or(peer, |(most, _)| *most);
-            if !table.shed(most) {
-                return Err(Full::Total { max: total });
-            }
+        if table.total >= total && !table.shed_of_crowd(peer, own) {
+            return Err(Full::Total { max: total });
         }
         let (number, entry, signs) =
             (table.next, Arc::<Entry>::default(), Arc::clone(&table.signs));
@@ -117,6 +118,16 @@ impl<P: Hash + Eq + Copy> Admission<P> {
 }
 
 impl<P: Hash + Eq + Copy> Table<P> {
+    /// Sheds a connection of the peer that has most and an idle one among them. Of those that have no more
+    /// than the `own` ones of `peer`, only `peer` itself gives one up.
+    fn shed_of_crowd(&mut self, peer: P, own: usize) -> bool {
+        let with_more = self.of.iter().filter(|(_, held)| held.len() > own);
+        let mut crowd: Vec<(usize, P)> =
+            with_more.map(|(peer, held)| (held.len(), *peer)).collect();
+        crowd.sort_unstable_by_key(|(held, _)| std::cmp::Reverse(*held));
+        crowd.into_iter().map(|(_, peer)| peer).chain([peer]).any(|peer| self.shed(peer))
+    }
+
     /// Sheds the connection of `peer` that has been idle longest, if one is idle.
     fn shed(&mut self, peer: P) -> bool {
         let idle = self.of.get(&peer).into_iter().flatten();
@@ -226,8 +237,11 @@ mod tests {
         assert!(is_shed(&crowd[0]) && !is_shed(&crowd[1]));
         crowd[1].set_busy(true);
         crowd[2].set_busy(true);
-        assert_eq!(admission.admit(3).unwrap_err(), Full::Total { max: 3 });
-        assert!(!is_shed(&one));
+        // The crowd has none to spare; the next one has.
+        let other = admission.admit(3).unwrap();
+        assert!(is_shed(&one));
+        other.set_busy(true);
+        assert_eq!(admission.admit(4).unwrap_err(), Full::Total { max: 3 });
     }
 
     #[test]

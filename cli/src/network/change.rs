@@ -73,7 +73,7 @@ pub(crate) struct AddArguments {
     /// Its router.
     #[arg(long, value_name = "ADDRESS")]
     gateway: Option<IpAddr>,
-    /// The IPv6 network.
+    /// The IPv6 network. Without --network and --pool all of it is given out.
     #[arg(long, value_name = "PREFIX")]
     network6: Option<Prefix>,
     /// Its router.

@@ -7,11 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use model::job::RequestDigest;
 use stdx::admission::Slot;
-use tokio::sync::{SemaphorePermit, watch};
+use stdx::admission::turns::{Turn, TurnHolder};
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::socket::{READ_BYTES_MAX, Socket};
-use super::{Caller, Rights, Service, Shared, within_deadline};
+use super::{Caller, Rights, Service, Shared, refused, within_deadline};
 use crate::frame::{FrameError, Splitter};
 use crate::limits::{SMALL_ANSWER_BYTES, SMALL_MESSAGE_BYTES};
 use crate::method::Class;
@@ -95,17 +96,17 @@ impl<S: Service> Connection<S> {
     async fn exchange(&mut self) -> Result<(), End> {
         let shared = Arc::clone(&self.shared);
         self.place.set_busy(false);
-        let (message, permit) = self.receive(&shared).await?;
+        let (message, turn) = self.receive(&shared).await?;
         self.place.set_busy(true);
         let answer = match Request::parse(&message) {
             Ok(request) => {
                 let digest = request.digest(self.caller.uid, &message);
                 // A wait lasts, and what it keeps of its message is what the client saw last.
                 let waits = request.class() == Class::Wait && message.len() <= WAIT_MESSAGE_BYTES;
-                let permit = permit.filter(|_| !waits);
+                let turn = turn.filter(|_| !waits);
                 let answer = self.perform(message, request, digest).await?;
                 // What was read from a large message is as large, and is held up to here.
-                drop(permit);
+                drop(turn);
                 answer
             }
             Err(error) => {
@@ -116,26 +117,23 @@ impl<S: Service> Connection<S> {
         self.send(answer).await
     }
 
-    /// The next message, with the permit for it if it is a large one.
-    async fn receive<'a>(
-        &mut self,
-        shared: &'a Shared<S>,
-    ) -> Result<(Bytes, Option<SemaphorePermit<'a>>), End> {
+    /// The next message, with its turn if it is a large one.
+    async fn receive(&mut self, shared: &Shared<S>) -> Result<(Bytes, Option<Turn<u32>>), End> {
         let mut due: Option<Instant> = None;
-        let mut permit = None;
+        let mut turn = None;
         loop {
             if let Some(message) = self.splitter.next_message().map_err(End::Frame)? {
-                return Ok((message, permit));
+                return Ok((message, turn));
             }
             let limits = &shared.limits;
             if due.is_none() && self.splitter.is_between() {
                 self.read_idle().await?;
             } else {
                 let due = *due.get_or_insert_with(|| Instant::now() + limits.message_time);
-                if permit.is_none() && self.splitter.held() > SMALL_MESSAGE_BYTES {
-                    let wait = timeout_at(due, shared.large_messages.acquire());
-                    let got = wait.await.map_err(|_elapsed| End::SlowRequest)?;
-                    permit = Some(got.expect("the semaphore is never closed"));
+                if turn.is_none() && self.splitter.held() > SMALL_MESSAGE_BYTES {
+                    let holder = TurnHolder::of_user(self.caller.uid);
+                    let wait = timeout_at(due, shared.large_messages.acquire(&holder, 1));
+                    turn = Some(wait.await.map_err(|_elapsed| End::SlowRequest)?);
                 }
                 match timeout_at(due, self.read()).await {
                     Ok(Err(End::Closed)) => return Err(End::Truncated),
@@ -227,19 +225,24 @@ impl<S: Service> Connection<S> {
         if bytes <= SMALL_ANSWER_BYTES {
             return write(&mut self.socket, &answer, self.shared.limits.answer_time).await;
         }
-        let room = match self.shared.unread.hold(bytes, Instant::now()) {
+        let (uid, cut_off) = (self.caller.uid, Arc::new(Notify::new()));
+        let _room = match self.shared.unread.hold(&uid, bytes, Instant::now(), &cut_off) {
             Ok(room) => room,
             Err(no_room) => {
                 drop(answer);
-                tracing::warn!(uid = self.caller.uid, bytes, "there is no room for an answer");
-                let refusal = Response::failure(&no_room.into());
+                if let Some(withheld) = self.shared.without_room.pass() {
+                    tracing::warn!(uid, bytes, withheld, "there is no room for an answer");
+                }
+                let refusal = Response::failure(&refused(no_room));
                 return write(&mut self.socket, &refusal, self.shared.limits.answer_time).await;
             }
         };
         tokio::select! {
             biased;
-            () = room.cut_off() => {
-                tracing::warn!(uid = self.caller.uid, bytes, "client reads too slowly");
+            () = cut_off.notified() => {
+                if let Some(withheld) = self.shared.cut_off.pass() {
+                    tracing::warn!(uid, bytes, withheld, "client reads too slowly");
+                }
                 Err(End::SlowReader)
             }
             sent = write(&mut self.socket, &answer, self.shared.limits.answer_time) => sent,

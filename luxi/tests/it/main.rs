@@ -5,4 +5,5 @@ mod client;
 mod conversation;
 mod docs;
 mod hostile;
+mod overdue;
 mod toy;

@@ -135,13 +135,20 @@ pub(crate) struct UsedIn<'a> {
 }
 
 impl UsedIn<'_> {
-    /// Addresses of nodes and of the master in a subnet, each once.
+    /// Addresses of nodes, of the master and of controllers in a subnet, each once.
     pub(crate) fn parts_within(&self, subnet: &Subnet) -> impl Iterator<Item = IpAddr> + use<> {
+        let all = subnet.all();
         let nodes = self.config.nodes.values();
-        let all = nodes.flat_map(|node| [node.primary_ip, node.secondary_ip]);
-        let all = all.chain(self.config.cluster.master_ip);
-        let all: BTreeSet<_> = all.filter(|address| subnet.all().contains(*address)).collect();
-        all.into_iter()
+        let nodes = nodes.flat_map(|node| [node.primary_ip, node.secondary_ip]);
+        let parts = nodes.chain(self.config.cluster.master_ip);
+        let mut parts: BTreeSet<_> = parts.filter(|address| all.contains(*address)).collect();
+        let told = self.config.bmcs.by.address.within(all.first()..=all.last());
+        parts.extend(told.map(|(address, _access)| *address));
+        if let (IpAddr::V4(first), IpAddr::V4(last)) = (all.first(), all.last()) {
+            let known = self.config.machines.by.bmc.within(first..=last);
+            parts.extend(known.map(|(address, _machine)| IpAddr::from(*address)));
+        }
+        parts.into_iter()
     }
 
     /// The part of the cluster, other than a claim, that has an address.
@@ -158,6 +165,9 @@ impl UsedIn<'_> {
         }
         if self.config.pools_of_rules().any(|(_field, pool)| pool.contains(&address)) {
             return Some(BY_RULES);
+        }
+        if let Some(access) = config.bmcs.by.address.of(address).next() {
+            return Some(access.serial.as_str());
         }
         let IpAddr::V4(address) = address else { return None };
         config.machines.by.bmc.of(address).next().map(|machine| machine.serial.as_str())

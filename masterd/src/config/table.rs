@@ -1,7 +1,7 @@
 //! Core: the table of objects. One row describes one kind: its changes, its documents, its key, the
 //! racks whose documents show it, and its secondary indices.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -299,6 +299,10 @@ configuration! {
         bmcs: BmcAccess {
             change: Bmc / BmcRemoved, below: document::BMCS,
             key: Serial = |access| access.serial.clone(),
+            by: BmcsBy {
+                /// Their addresses, where the URL has no name.
+                address: IpAddr = |access| access.url.address(),
+            },
         }
         /// What machines were found to be made of, by machine.
         inspections: Inspection {

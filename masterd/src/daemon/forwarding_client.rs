@@ -9,6 +9,7 @@ use luxi::method::Class;
 use luxi::{Caller, Limits, Response};
 use parking_lot::Mutex;
 use rpc::peer::{PassLink, Passed, PeerError, PeerFailureKind};
+use stdx::admission::turns::{TurnHolder, TurnLimits, Turns};
 use stdx::daemon::chain;
 use tokio::sync::Semaphore;
 
@@ -20,7 +21,8 @@ use membership::peers::{PeerBook, PeerStore};
 const WAITS_MAX: usize = 48;
 /// Queries at the same time. Long lists wait for each other at the master.
 const QUERIES_MAX: usize = 16;
-/// Changes at the same time: waits and queries never take their places.
+/// Changes at the same time: waits and queries never take their places. One user, and one address, have
+/// three quarters of each.
 const CHANGES_MAX: usize = 16;
 /// How long a request waits for its turn, before its client is told to try again.
 const TURN_TIME: Duration = Duration::from_secs(5);
@@ -102,6 +104,15 @@ pub(super) fn passed_of(caller: &Caller, message: Bytes) -> Passed {
     Passed { uid, gid, role, asker, message }
 }
 
+/// For whom a request is passed on: a user of this machine, or one of its front door.
+type PassedFor = (u32, Option<Arc<str>>);
+
+fn holder_of(passed: &Passed) -> TurnHolder<PassedFor> {
+    let asker = passed.asker.as_ref();
+    let user = (passed.uid, asker.map(|asker| Arc::clone(&asker.user)));
+    TurnHolder { user, address: asker.and_then(|asker| asker.address) }
+}
+
 /// The way of requests to the master; clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Forwarder(Arc<Inner>);
@@ -110,9 +121,9 @@ pub(super) struct Forwarder(Arc<Inner>);
 struct Inner {
     book: PeerBook,
     metrics: Arc<Metrics>,
-    waits: Semaphore,
-    queries: Semaphore,
-    changes: Semaphore,
+    waits: Turns<PassedFor>,
+    queries: Turns<PassedFor>,
+    changes: Turns<PassedFor>,
     connecting: Semaphore,
     /// Connections on which nothing is under way.
     kept: Mutex<Vec<(PeerStore, PassLink)>>,
@@ -120,8 +131,12 @@ struct Inner {
 
 impl Forwarder {
     pub(super) fn new(book: PeerBook, metrics: Arc<Metrics>) -> Self {
-        let [waits, queries, changes, connecting] =
-            [WAITS_MAX, QUERIES_MAX, CHANGES_MAX, CONNECTING_MAX].map(Semaphore::new);
+        let turns = |total| {
+            let of_one = total / 4 * 3;
+            Turns::new(TurnLimits { total, of_user: of_one, of_address: of_one })
+        };
+        let [waits, queries, changes] = [WAITS_MAX, QUERIES_MAX, CHANGES_MAX].map(turns);
+        let connecting = Semaphore::new(CONNECTING_MAX);
         let kept = Mutex::default();
         Self(Arc::new(Inner { book, metrics, waits, queries, changes, connecting, kept }))
     }
@@ -139,7 +154,8 @@ impl Forwarder {
             Class::Query => (&self.0.queries, QUERY_TURN_TIME),
             Class::Change => (&self.0.changes, TURN_TIME),
         };
-        let turn = tokio::time::timeout(patience, turns.acquire()).await;
+        let holder = holder_of(passed);
+        let turn = tokio::time::timeout(patience, turns.acquire(&holder, 1)).await;
         let answer = match turn {
             Ok(_turn) => self.ask(place, class, passed).await,
             Err(_elapsed) => Err(NotForwarded::Busy),

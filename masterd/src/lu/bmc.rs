@@ -8,12 +8,14 @@ use std::time::Duration;
 use bmc::{BmcError, Controller, Expected, Login, Session, Times};
 use jobs::locks::Level;
 use model::bmc::{
-    BmcAccess, BmcProtocol, BmcTrust, BootOnce, Health, Inspection, PowerAction, PowerState, Source,
+    BmcAccess, BmcProtocol, BmcTrust, BmcUrl, BootOnce, Health, Inspection, PowerAction, PowerState,
+    Source,
 };
 use model::enrol::Fingerprint;
 use model::error::ErrorCode;
 use model::machine::Machine;
 use model::machine::life::{Event, Intent, Observed};
+use model::network::Owner;
 use model::opcode::{MachineBmcRemove, MachineBmcSet, MachineHealth, MachineInspect, MachinePower};
 use model::vault::Sealed;
 use model::{Code, Exception, JobId, Secret, Serial, Timestamp};
@@ -186,6 +188,7 @@ impl LogicalUnit for MachineBmcSet {
             return Err(Exception::prereq(text, ErrorCode::WrongInput).into());
         }
         controller(&config, machine, &access(self, &machine.serial, context))?;
+        is_unclaimed(&config, &machine.serial, &self.url)?;
         Ok(())
     }
 
@@ -210,6 +213,7 @@ impl LogicalUnit for MachineBmcSet {
         }
         let set = move |config: &Config| {
             config.machine(access.serial.as_str())?;
+            is_unclaimed(config, &access.serial, &access.url)?;
             Ok((vec![ConfigChange::Bmc(access)], ()))
         };
         context.transact(set).await?;
@@ -232,6 +236,19 @@ async fn certificate(
             Err(error) => again.wait_or_fail(&error, context).await?,
         }
     }
+}
+
+/// # Errors
+/// Another owner than the machine has claimed the address of the controller.
+pub(in crate::lu) fn is_unclaimed(
+    config: &Config,
+    serial: &Serial,
+    url: &BmcUrl,
+) -> Result<(), Exception> {
+    let Some(address) = url.address() else { return Ok(()) };
+    let own = Owner::Machine(serial.clone());
+    let is_own = config.claimed(address).is_some_and(|claim| claim.owner == own);
+    if is_own { Ok(()) } else { config.unclaimed("url", address) }
 }
 
 fn access(op: &MachineBmcSet, serial: &Serial, context: &Context) -> BmcAccess {

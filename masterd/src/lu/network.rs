@@ -72,30 +72,10 @@ trait Makes {
 impl Makes for NetworkAdd {
     fn network(&self, now: Timestamp) -> Result<Network, Exception> {
         tag::check(&self.tags)?;
-        let mut subnets = Vec::new();
-        for (field, is_ipv4, prefix, gateway) in [
-            ("network", true, self.network, self.gateway),
-            ("network6", false, self.network6, self.gateway6),
-        ] {
-            match prefix {
-                Some(prefix) if prefix.0.addr().is_ipv4() == is_ipv4 => {
-                    subnets.push(Subnet::new(prefix.0, gateway));
-                }
-                Some(prefix) => {
-                    return Err(wrong(format!("{field}: {} is of the other family", prefix.0)));
-                }
-                None if gateway.is_some() => {
-                    return Err(wrong(format!("a gateway is given, and no {field}")));
-                }
-                None => {}
-            }
-        }
-        let further = self.further.iter().map(|(prefix, gateway)| Subnet::new(prefix.0, *gateway));
-        subnets.extend(further);
-        let all = subnets.first().filter(|subnet| subnet.is_ipv4()).map(Subnet::hosts);
+        let subnets = self.subnets().map_err(wrong)?;
         let pools = match &self.pools {
             Some(pools) => pools.clone(),
-            None => all.into_iter().collect(),
+            None => subnets.first().map(Subnet::hosts).into_iter().collect(),
         };
         let mut network = Network {
             name: self.network_name.clone(),
@@ -347,7 +327,11 @@ impl ChangesSubnets for NetworkSetParams {
             network.subnets.retain(Subnet::is_ipv4);
             match prefix.value() {
                 Some(Prefix(prefix)) if prefix.addr().is_ipv6() => {
-                    network.subnets.push(Subnet::new(prefix, None));
+                    let mut subnet = Subnet::new(prefix, None);
+                    // The only one gives all its addresses, as a new network does.
+                    let is_only = network.subnets.is_empty();
+                    subnet.pools.extend(is_only.then(|| subnet.hosts()));
+                    network.subnets.push(subnet);
                 }
                 Some(prefix) => return Err(wrong(format!("network6: {} is of IPv4", prefix.0))),
                 None => {}

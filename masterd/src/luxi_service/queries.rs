@@ -5,22 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::jobs::archive::LeftOut;
-use luxi::Request;
 use luxi::method::{
     Query, QueryExports, QueryFields, QueryGroups, QueryInstances, QueryJobs, QueryNetworks,
     QueryNodes, Row, What,
 };
 use luxi::query::filter::Operand;
 use luxi::query::{Definitions, Filter, Table};
-use model::Exception;
+use luxi::{Caller, Request};
 use model::error::ExceptionKind;
 use model::group::Group;
 use model::network::{Claim, Network};
 use model::node::{Node, NodeRole};
 use model::rack::Lease;
-use model::{Job, JobId, NodeName};
+use model::{Code, Exception, Job, JobId, NodeName};
 use rpc::calls::{Facts, NodeFacts};
-use tokio::sync::SemaphorePermit;
+use stdx::admission::turns::{Turn, TurnHolder};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -39,9 +38,11 @@ use crate::users;
 
 /// How long a list of nodes waits for agents: they answer in milliseconds or are in trouble.
 const FACTS_TIME: Duration = Duration::from_secs(5);
-/// How long a list may be in the making: a little less than a query's deadline, which cannot
-/// interrupt it.
-const LIST_TIME: Duration = Duration::from_secs(25);
+/// How long a list may be in the making. With [`LIST_TURN_TIME`] a little less than a query's deadline,
+/// which cannot interrupt it.
+const LIST_TIME: Duration = Duration::from_secs(18);
+/// How long a long list waits for its turn, before its client is told to try again.
+const LIST_TURN_TIME: Duration = Duration::from_secs(10);
 /// Rows of a list that waits for no turn: most of what people and scripts ask for.
 const SHORT_LIST: usize = 16;
 /// Longer lists that are made at the same time; others wait for their turn. An answer may have hundreds
@@ -79,6 +80,15 @@ impl Slices {
     }
 }
 
+/// By whom lists take turns: a user of this machine, or one of the front door.
+pub(super) type ListUser = (u32, Option<Arc<str>>);
+
+fn holder(caller: &Caller) -> TurnHolder<ListUser> {
+    let asker = caller.asker.as_deref();
+    let user = (caller.uid, asker.map(|asker| Arc::clone(&asker.user)));
+    TurnHolder { user, address: asker.and_then(|asker| asker.address) }
+}
+
 /// The fields of one kind of object.
 pub(super) fn fields(call: &QueryFields) -> Definitions {
     let wanted = call.fields.as_deref();
@@ -106,7 +116,14 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
 
 impl LuxiService {
     /// The turn of a request for a long list, which it keeps until its answer is made.
-    pub(super) async fn turn(&self, request: &Request) -> Option<SemaphorePermit<'_>> {
+    ///
+    /// # Errors
+    /// It does not come within [`LIST_TURN_TIME`].
+    pub(super) async fn turn(
+        &self,
+        request: &Request,
+        caller: &Caller,
+    ) -> Result<Option<Turn<ListUser>>, Exception> {
         let published = &self.sources.published;
         let all_jobs = || published.jobs.len();
         let rows = match request {
@@ -136,9 +153,18 @@ impl LuxiService {
             _ => 0,
         };
         if rows <= SHORT_LIST {
-            return None;
+            return Ok(None);
         }
-        Some(self.lists.acquire().await.expect("the semaphore is never closed"))
+        let holder = holder(caller);
+        let turn = tokio::time::timeout(LIST_TURN_TIME, self.lists.acquire(&holder, 1));
+        turn.await.map(Some).map_err(|_elapsed| {
+            let text = format!(
+                "More lists are asked for at once than the master makes within {} s; try again, or ask \
+                 for fewer objects",
+                LIST_TURN_TIME.as_secs()
+            );
+            Exception::new(ExceptionKind::GenericError, text).coded(Code::Overloaded)
+        })
     }
 
     pub(super) async fn query(&self, call: Query) -> Result<Table, Exception> {

@@ -24,9 +24,9 @@ pub(super) fn vcs_version() -> String {
     format!("gantry {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Bits and processor of this machine.
+/// Bits and processor of this machine, in the words of Ganeti's luxid.
 pub(super) fn architecture() -> Value {
-    json!(["64bit", std::env::consts::ARCH])
+    json!(["64bits", std::env::consts::ARCH])
 }
 
 /// The cluster as a dictionary.

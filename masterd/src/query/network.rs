@@ -1,11 +1,12 @@
 //! Core: fields of networks: Ganeti's, then ours.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use luxi::query::CellStatus;
 use model::network::allocate::Used as _;
-use model::network::{Network, Subnet, range};
+use model::network::{Network, Subnet};
 
 use super::node::seconds;
 use super::{Cell, Field, fields, json};
@@ -31,11 +32,26 @@ impl NetworkRow {
     }
 
     fn prefix(&self, is_ipv4: bool) -> Cell {
-        json(&self.subnet(is_ipv4).map(|subnet| subnet.prefix.to_string()))
+        optional(self.subnet(is_ipv4).map(|subnet| subnet.prefix))
     }
 
     fn gateway(&self, is_ipv4: bool) -> Cell {
-        json(&self.subnet(is_ipv4).and_then(|subnet| subnet.gateway))
+        optional(self.subnet(is_ipv4).and_then(|subnet| subnet.gateway))
+    }
+
+    /// Ganeti's list: each address that instances never get, the network's own two and the router's among
+    /// them. Ours of a larger network, or of IPv6, stand in `subnets`.
+    fn external_reservations(&self) -> Cell {
+        let Some(subnet) = self.subnet(true).filter(|subnet| subnet.all().count() <= MAP_MAX)
+        else {
+            return Cell::without(CellStatus::Unavailable);
+        };
+        let (all, hosts) = (subnet.all(), subnet.hosts());
+        let edges = [all.first(), all.last()].into_iter().filter(|edge| !hosts.contains(*edge));
+        let mut addresses: BTreeSet<IpAddr> = edges.chain(subnet.gateway).collect();
+        addresses.extend(subnet.reserved.iter().flat_map(|range| range.addresses()));
+        let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        json(&texts.join(", "))
     }
 
     fn used(&self) -> UsedIn<'_> {
@@ -67,9 +83,8 @@ impl NetworkRow {
         };
         let used = self.used();
         let is_free = |address: &IpAddr| subnet.gives(*address) && used.run_end(*address).is_none();
-        let all = std::iter::successors(Some(subnet.all().first()), |at| range::next(*at));
-        let all = all.take_while(|address| subnet.all().contains(*address));
-        json(&all.map(|address| if is_free(&address) { '.' } else { 'X' }).collect::<String>())
+        let mark = |address| if is_free(&address) { '.' } else { 'X' };
+        json(&subnet.all().addresses().map(mark).collect::<String>())
     }
 
     fn claims(&self, waiting: bool) -> Cell {
@@ -87,14 +102,16 @@ impl NetworkRow {
     }
 }
 
+/// What is not set is no value, as in Ganeti.
+fn optional(value: Option<impl ToString>) -> Cell {
+    Cell::optional(value.map(|value| value.to_string()))
+}
+
 /// The table.
 pub const FIELDS: &[Field<NetworkRow>] = fields! {
     "ctime", "CTime", Timestamp, "When it was made", |r| json(&seconds(r.network.ctime));
-    "external_reservations", "ExternalReservations", Text, "Addresses that are never given out",
-        |r| {
-            let reserved = r.network.subnets.iter().flat_map(|subnet| &subnet.reserved);
-            json(&reserved.map(ToString::to_string).collect::<Vec<_>>().join(", "))
-        };
+    "external_reservations", "ExternalReservations", Text, "IPv4 addresses that are never given out",
+        |r| r.external_reservations();
     "free_count", "FreeCount", Number, "IPv4 addresses that a claim could get",
         |r| r.counted(|free, _all| free);
     "gateway", "Gateway", Other, "IPv4 gateway", |r| r.gateway(true);
@@ -105,7 +122,7 @@ pub const FIELDS: &[Field<NetworkRow>] = fields! {
     "inst_cnt", "Instances", Number, "Number of instances", |_| Cell::normal(0);
     "inst_list", "InstanceList", Other, "List of instances", |_| json(&Vec::<String>::new());
     "mac_prefix", "MacPrefix", Other, "First bytes of Ethernet addresses",
-        |r| json(&r.network.mac_prefix);
+        |r| optional(r.network.mac_prefix.as_deref());
     "map", "Map", Text, "`.` for each free IPv4 address, `X` for each other one", |r| r.map();
     "mtime", "MTime", Timestamp, "When it last changed", |r| json(&seconds(r.network.mtime));
     "name", "Network", Text, "Network name", |r| Cell::normal(r.network.name.as_str());
@@ -122,7 +139,7 @@ pub const FIELDS: &[Field<NetworkRow>] = fields! {
     "subnets", "Subnets", Other, "Prefixes with router, pools and reserved addresses",
         |r| json(&r.network.subnets);
     "dns_servers", "DNSServers", Other, "What resolves names", |r| json(&r.network.dns_servers);
-    "mtu", "MTU", Other, "Largest packet in bytes", |r| json(&r.network.mtu);
-    "vlan", "VLAN", Other, "Its VLAN", |r| json(&r.network.vlan);
+    "mtu", "MTU", Other, "Largest packet in bytes", |r| Cell::optional(r.network.mtu);
+    "vlan", "VLAN", Other, "Its VLAN", |r| Cell::optional(r.network.vlan);
     "strategy", "Strategy", Text, "Which free address is given", |r| json(&r.network.strategy);
 };

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Node parameters.
 static NODE: LazyLock<Value> = LazyLock::new(|| {
     json!({
-        "cpu_speed": 1.0, "exclusive_storage": false, "oob_program": "", "ovs": false,
+        "cpu_speed": 1, "exclusive_storage": false, "oob_program": "", "ovs": false,
         "ovs_link": "", "ovs_name": "switch1", "spindle_count": 1, "ssh_port": 22,
     })
 });

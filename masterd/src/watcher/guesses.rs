@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use model::Timestamp;
 use model::audit::{AuditEntry, Interface, Outcome};
+use model::{Code, Timestamp};
 
 use super::alarms::{Alarm, Subject};
 
@@ -19,12 +19,13 @@ const KEPT_MAX: usize = 256;
 pub struct Guesses(VecDeque<AuditEntry>);
 
 impl Guesses {
-    /// Remembers those of these entries that were refused for want of a right password or token. Others name
-    /// the right that is missing, by a code.
+    /// Remembers those of these entries that were refused for want of a right password or token. The front
+    /// door refuses for other reasons, too.
     pub fn note(&mut self, entries: &[AuditEntry]) {
         let is_guess = |entry: &&AuditEntry| {
-            let is_of_login = entry.asker.interface == Interface::Rest && entry.code.is_none();
-            entry.result == Outcome::Refused && is_of_login
+            let is_of_login = entry.code.as_deref() == Some(Code::WrongPasswords.word());
+            let is_of_door = entry.asker.interface == Interface::Rest;
+            entry.result == Outcome::Refused && is_of_door && is_of_login
         };
         self.0.extend(entries.iter().filter(is_guess).cloned());
         let surplus = self.0.len().saturating_sub(KEPT_MAX);
@@ -71,11 +72,14 @@ mod tests {
             let asker =
                 Asker { user: "al\nice".into(), interface: Interface::Rest, host: None, address };
             let time = NOW.plus_seconds(seconds);
-            AuditEntry { times, ..AuditEntry::new(time, asker, "GET", "/", Outcome::Refused) }
+            let entry = AuditEntry::new(time, asker, "GET", "/", Outcome::Refused);
+            AuditEntry { times, ..entry }.because(Some("wrong-passwords"), "no")
         };
         let mut guesses = Guesses::default();
-        guesses.note(&[guess(0, 19), guess(1, 50).because(Some("permission-denied"), "no")]);
-        assert_eq!(guesses.alarm(NOW), None);
+        guesses.note(&[guess(0, 19)]);
+        let other = |code| AuditEntry { code, ..guess(1, 50) };
+        guesses.note(&[other(Some("permission-denied".to_owned())), other(None)]);
+        assert_eq!(guesses.alarm(NOW), None, "a page of another site, or a right that is missing");
         guesses.note(&[guess(2, 1)]);
         let alarm = guesses.alarm(NOW).unwrap();
         assert!(alarm.text.starts_with("20 wrong") && alarm.text.contains("192.0.2.7"));

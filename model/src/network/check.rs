@@ -1,6 +1,6 @@
 //! Core: what is wrong with a network, by field.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
 use super::{DNS_SERVERS_MAX, IpRange, Network, RANGES_MAX, SUBNETS_MAX, Subnet, range};
@@ -11,6 +11,8 @@ const MTU: RangeInclusive<u16> = 576..=u16::MAX;
 const MTU_IPV6_MIN: u16 = 1_280;
 /// VLANs of IEEE 802.1Q; 0 and 4,095 are reserved.
 const VLANS: RangeInclusive<u16> = 1..=4_094;
+/// The first of the addresses that each link has for itself (RFC 4291 section 2.5.6).
+const LINK_LOCAL: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0));
 
 /// A fault of a network: the field, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -103,7 +105,8 @@ impl Subnet {
             let why = format!("{} has host bits set; write {}", self.prefix, self.prefix.trunc());
             return wrong("prefix".to_owned(), why);
         }
-        if [self.prefix.network(), self.prefix.broadcast()].into_iter().any(is_of_no_host) {
+        let ends = [self.prefix.network(), self.prefix.broadcast()];
+        if ends.into_iter().any(is_of_no_host) || self.prefix.contains(&LINK_LOCAL) {
             return wrong("prefix".to_owned(), format!("hosts cannot use {}", self.prefix));
         }
         if let Some(gateway) = self.gateway
@@ -191,6 +194,7 @@ fn is_of_no_host(address: IpAddr) -> bool {
             address.is_unspecified()
                 || address.is_loopback()
                 || address.is_multicast()
+                || address.is_unicast_link_local()
                 || address.to_ipv4_mapped().is_some()
         }
     }

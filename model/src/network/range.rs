@@ -104,6 +104,12 @@ impl IpRange {
             .then(|| Self { first: self.first.max(other.first), last: self.last.min(other.last) })
     }
 
+    /// Each of its addresses, in order.
+    pub fn addresses(self) -> impl Iterator<Item = IpAddr> {
+        let all = std::iter::successors(Some(self.first), |at| next(*at));
+        all.take_while(move |address| self.contains(*address))
+    }
+
     /// How many addresses it holds, at most `u128::MAX`.
     #[must_use]
     pub fn count(self) -> u128 {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::Word;
-use crate::network::{IpRange, NicMode, Owner, Prefix, Strategy};
+use crate::network::{IpRange, NicMode, Owner, Prefix, Strategy, Subnet};
 
 /// Parameters of `OP_NETWORK_ADD`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,8 @@ pub struct NetworkAdd {
     /// Its tags.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Addresses to give out, in this order; without it all of the IPv4 network, as in Ganeti.
+    /// Addresses to give out, in this order; without it all of the IPv4 network, as in Ganeti, and where
+    /// there is none, of the IPv6 network.
     #[serde(default)]
     pub pools: Option<Vec<IpRange>>,
     /// Further subnets, with their routers; pools and reserved addresses may lie in them.
@@ -63,6 +64,43 @@ pub struct NetworkAdd {
 
 const fn yes() -> bool {
     true
+}
+
+impl NetworkAdd {
+    /// The subnets that it names: that of IPv4, that of IPv6, and further ones.
+    ///
+    /// # Errors
+    /// There is none, or an address is of the other family than its field.
+    pub fn subnets(&self) -> Result<Vec<Subnet>, String> {
+        let mut subnets = Vec::new();
+        for (field, is_ipv4, prefix, gateway) in [
+            ("network", true, self.network, self.gateway),
+            ("network6", false, self.network6, self.gateway6),
+        ] {
+            let Some(Prefix(prefix)) = prefix else {
+                if gateway.is_some() {
+                    return Err(format!("a gateway is given, and no {field}"));
+                }
+                continue;
+            };
+            let other = gateway.filter(|gateway| gateway.is_ipv4() != is_ipv4);
+            if prefix.addr().is_ipv4() != is_ipv4 {
+                return Err(format!("{field}: {prefix} is of the other family"));
+            }
+            if let Some(gateway) = other {
+                return Err(format!("the gateway of {field}, {gateway}, is of the other family"));
+            }
+            subnets.push(Subnet::new(prefix, gateway));
+        }
+        let further = self.further.iter().map(|(prefix, gateway)| Subnet::new(prefix.0, *gateway));
+        subnets.extend(further);
+        if subnets.is_empty() {
+            return Err(
+                "network: it is missing; a network has addresses of one family at least".to_owned()
+            );
+        }
+        Ok(subnets)
+    }
 }
 
 /// Parameters of `OP_NETWORK_SET_PARAMS`. What is null stays.

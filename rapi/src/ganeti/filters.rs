@@ -24,7 +24,7 @@ async fn rows(
 
 pub(super) async fn list(asked: Asked) -> Answer {
     if asked.flag("bulk")? {
-        return Ok(json(dictionaries(FIELDS, rows(&asked, None, FIELDS).await?)));
+        return Ok(dictionaries(FIELDS, rows(&asked, None, FIELDS).await?));
     }
     let rows = rows(&asked, None, &["uuid"]).await?;
     let ids = rows.into_iter().flatten().filter_map(|id| id.as_str().map(str::to_owned));

@@ -2,8 +2,8 @@
 
 use axum::extract::Path;
 use luxi::method::{CancelJob, Fields, JobChange, QueryJobs, Row, WaitForJobChange};
-use model::JobId;
 use model::access::Verb;
+use model::{Code, JobId};
 use serde_json::{Value, json};
 
 use super::objects::{dictionaries, dictionary, places};
@@ -43,7 +43,7 @@ async fn rows(
 
 pub(super) async fn list(asked: Asked) -> Answer {
     if asked.flag("bulk")? {
-        return Ok(json(dictionaries(BULK, rows(&asked, None, BULK).await?)));
+        return Ok(dictionaries(BULK, rows(&asked, None, BULK).await?));
     }
     let rows = rows(&asked, None, &["id"]).await?;
     let ids = rows.into_iter().flatten().filter_map(|id| id.as_u64());
@@ -79,7 +79,12 @@ pub(super) async fn wait(Path(job): Path<String>, asked: Asked) -> Answer {
     let wait: Wait = serde_json::from_value(asked.json()?).map_err(wrong)?;
     let Wait { fields, previous_job_info: previous, previous_log_serial: previous_log } = wait;
     let call = WaitForJobChange { job_id, fields, previous, previous_log, timeout: WAIT_SECONDS };
-    Ok(json(match asked.ask(call).await? {
+    let changed = match asked.ask(call).await {
+        // The client asks again, and takes its turn with others.
+        Err(refusal) if refusal.see == Some(Code::Overloaded) => JobChange::Unchanged,
+        told => told?,
+    };
+    Ok(json(match changed {
         JobChange::Unchanged => Value::Null,
         JobChange::Changed(values, log) => json!({"job_info": values, "log_entries": log}),
     }))

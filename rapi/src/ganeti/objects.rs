@@ -256,10 +256,11 @@ pub fn dictionary(fields: &[&str], row: Row) -> Map<String, Value> {
     fields.iter().map(|&field| field.to_owned()).zip(row).collect()
 }
 
-/// All rows as dictionaries.
+/// Answers with all rows as dictionaries. Thousands keep a thread busy for a while.
 #[must_use]
-pub fn dictionaries(fields: &[&str], rows: Vec<Row>) -> Vec<Map<String, Value>> {
-    rows.into_iter().map(|row| dictionary(fields, row)).collect()
+pub fn dictionaries(fields: &[&str], rows: Vec<Row>) -> Response {
+    let answer = || json(rows.into_iter().map(|row| dictionary(fields, row)).collect::<Vec<_>>());
+    stdx::aside(answer)
 }
 
 /// Names with the paths where there is more, sorted.
@@ -277,7 +278,7 @@ pub fn places<T: Ord + std::fmt::Display + serde::Serialize>(
 pub(super) async fn list(kind: Kind, asked: Asked) -> Answer {
     if asked.flag("bulk")? {
         let rows = kind.rows(&asked, Vec::new(), kind.fields()).await?;
-        return Ok(json(dictionaries(kind.fields(), rows)));
+        return Ok(dictionaries(kind.fields(), rows));
     }
     let rows = kind.rows(&asked, Vec::new(), &["name"]).await?;
     let names = rows.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned));

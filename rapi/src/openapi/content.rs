@@ -8,6 +8,7 @@ use crate::ramdisks;
 use crate::routes::Described;
 use crate::sabakan::{crypts, graphql, states};
 use crate::state::Form;
+use crate::switches;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
@@ -16,9 +17,9 @@ const BYTES: &str = "application/octet-stream";
 type Parameter = (String, Value);
 
 /// The statuses of every refusal.
-pub const REFUSALS: [u16; 21] = [
-    400, 401, 403, 404, 405, 406, 408, 409, 411, 412, 413, 414, 415, 421, 431, 500, 501, 502, 503,
-    504, 507,
+pub const REFUSALS: [u16; 22] = [
+    400, 401, 403, 404, 405, 406, 408, 409, 411, 412, 413, 414, 415, 416, 421, 431, 500, 501, 502,
+    503, 504, 507,
 ];
 
 /// The statuses of success, and the types of its body; none where there is none.
@@ -87,10 +88,13 @@ pub fn query(route: &Described) -> Vec<Parameter> {
             vec![switch("bulk")]
         }
         ("get", "/2/instances") => vec![switch("bulk")],
-        ("put", "/api/v1/ignitions/{role}/{id}") => vec![switch("other-spec")],
-        ("put" | "delete", _) if is_tags(route) => {
-            let tags = json!({"type": "array", "items": {"type": "string"}});
-            vec![("tag".to_owned(), tags), switch("dry-run")]
+        ("put" | "post" | "delete", path) => {
+            let of = |name: &&str| match *name {
+                "tag" => ("tag".to_owned(), json!({"type": "array", "items": {"type": "string"}})),
+                flag if switches::FLAGS.contains(&flag) => switch(flag),
+                name => text(name),
+            };
+            switches::of(route.method, path).iter().map(of).collect()
         }
         _ => Vec::new(),
     }

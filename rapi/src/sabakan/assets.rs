@@ -161,8 +161,8 @@ pub(super) async fn upload(Path(text): Path<String>, asked: Asked) -> Answer {
     transfer::at_master(&asked).await?;
     let spool = asked.front.layout.spool();
     let work = move |pieces: &mut Pieces| staged(pieces, &spool, sha256);
-    let places = &asked.front.uploads;
-    let blob = upload::receive(places, asked.upload(), ASSET_BYTES_MAX, work).await?;
+    let place = asked.upload_place()?;
+    let blob = upload::receive(place, asked.upload(), ASSET_BYTES_MAX, work).await?;
     let op = json!({
         "name": name, "content_type": content_type, "blob": blob, "options": options,
     });

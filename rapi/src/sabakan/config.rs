@@ -32,7 +32,7 @@ pub(super) async fn set_ipam(asked: Asked) -> Answer {
     asked.front.rules.forget();
     // The specification has this code where machines are registered.
     set.map_err(|refusal| match refusal.status() {
-        StatusCode::CONFLICT => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, refusal.explain),
+        StatusCode::CONFLICT => refusal.with_status(StatusCode::INTERNAL_SERVER_ERROR),
         _ => refusal,
     })?;
     Ok(done())
@@ -83,7 +83,7 @@ pub(super) async fn set_kernel_parameters(asked: Asked) -> Answer {
 /// Whether the master answers. Everybody may ask.
 pub(super) async fn health(asked: Asked) -> Response {
     let names = Fields::from(["cluster_name"]);
-    let question = asked.front.link.ask_once(QueryConfigValues { names });
+    let question = asked.front.link.ask_once(&asked.holder, QueryConfigValues { names });
     match tokio::time::timeout(HEALTH_TIME, question).await {
         Ok(Ok(_name)) => json(json!({"health": "healthy"})),
         Ok(Err(_)) | Err(_) => {

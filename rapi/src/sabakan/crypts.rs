@@ -21,6 +21,7 @@ use super::inventory::one;
 use super::machines::parameters;
 use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
+use crate::shares::stranger;
 use crate::state::{Compatibility, Front};
 
 /// The path of one key.
@@ -46,7 +47,8 @@ pub(crate) async fn by_address(
 ) -> Result<Option<Principal>, Refusal> {
     let filter = Some(held_by(serial, peer));
     let fields = Fields::from(["serial"]);
-    let found = front.link.ask(Query { what: What::Machine, fields, filter }).await?;
+    let query = Query { what: What::Machine, fields, filter };
+    let found = front.link.ask(&stranger(peer), None, query).await?;
     Ok((!found.data.is_empty()).then(|| Principal::Machine(serial.clone())))
 }
 

@@ -98,7 +98,7 @@ pub(super) async fn remove(Path((role, id)): Path<(String, String)>, asked: Aske
 
 pub(super) async fn rendered(Path((serial, id)): Path<(String, String)>, asked: Asked) -> Answer {
     // sabakan asks for what it never had, and finds nothing.
-    let id = version(&id).map_err(|refusal| Refusal::not_found(refusal.explain))?;
+    let id = version(&id).map_err(|refusal| refusal.with_status(StatusCode::NOT_FOUND))?;
     let host = asked.authority().ok_or_else(|| Refusal::bad("the header Host names no host"))?;
     let (kind, version) = (DocumentKind::Ignition, Some(id));
     let document = asked.ask(GantryBootDocument { serial, kind, version }).await?;

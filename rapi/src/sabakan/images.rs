@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path as FilePath;
 
+use axum::Extension;
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -18,6 +19,7 @@ use super::transfer;
 use crate::asked::{Answer, Asked};
 use crate::etag;
 use crate::files::{self, Member};
+use crate::kept::OfFile;
 use crate::refusal::Refusal;
 use crate::upload::{self, Pieces};
 
@@ -66,8 +68,8 @@ pub(super) async fn upload(Path(id): Path<String>, asked: Asked) -> Answer {
     transfer::at_master(&asked).await?;
     let spool = asked.front.layout.spool();
     let work = move |pieces: &mut Pieces| unpack(pieces, &spool)?.staged();
-    let places = &asked.front.uploads;
-    let files = upload::receive(places, asked.upload(), ARCHIVE_BYTES_MAX, work).await?;
+    let place = asked.upload_place()?;
+    let files = upload::receive(place, asked.upload(), ARCHIVE_BYTES_MAX, work).await?;
     let op = parameters(&json!({"image": id, "files": files}));
     asked.run_within("OP_IMAGE_ADD", op, transfer::END_TIME).await?;
     Ok(StatusCode::CREATED.into_response())
@@ -157,7 +159,8 @@ pub(super) async fn download(Path(id): Path<String>, asked: Asked) -> Answer {
     if asked.is_head() {
         return Ok(kind.into_response());
     }
-    Ok((kind, files::archive(&asked.front.archives, members?)?).into_response())
+    let archive = files::archive(asked.archive_place()?, members?);
+    Ok((Extension(OfFile), kind, archive).into_response())
 }
 
 pub(super) async fn remove(Path(id): Path<String>, asked: Asked) -> Result<Response, Refusal> {
@@ -174,12 +177,10 @@ pub(super) async fn remove(Path(id): Path<String>, asked: Asked) -> Result<Respo
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use axum::body::Body;
-    use tokio::sync::Semaphore;
 
     use super::*;
+    use crate::shares::{Shares, own, turn_now};
 
     fn archive(members: &[(&str, &[u8], tar::EntryType)]) -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
@@ -198,8 +199,8 @@ mod tests {
         let work = move |pieces: &mut Pieces| {
             unpack(pieces, &directory).map(|members| (members.kernel.size(), members.initrd.size()))
         };
-        let places = Arc::new(Semaphore::new(1));
-        let told = upload::receive(&places, Body::from(bytes), ARCHIVE_BYTES_MAX, work).await;
+        let place = turn_now(&Shares::default().uploads, &own(), "uploads").unwrap();
+        let told = upload::receive(place, Body::from(bytes), ARCHIVE_BYTES_MAX, work).await;
         assert_eq!(std::fs::read_dir(spool).unwrap().count(), 0, "nothing is left");
         told.map_err(|refusal| {
             assert_eq!(refusal.code, 400);

@@ -45,7 +45,7 @@ fn as_in(compatibility: Compatibility, refusal: Refusal) -> Refusal {
     if compatibility == Compatibility::Today || refusal.status() != StatusCode::CONFLICT {
         return refusal;
     }
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, refusal.explain)
+    refusal.with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 #[cfg(test)]

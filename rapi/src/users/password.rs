@@ -104,6 +104,12 @@ impl Password {
         matches!(self.0, Form::Apr1 { .. } | Form::Bcrypt(_) | Form::ShaCrypt(_))
     }
 
+    /// Whether the file has the password itself.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        matches!(self.0, Form::Plain(_))
+    }
+
     /// Whether the password of the user `name` is `given`. May take a second.
     #[must_use]
     pub fn is(&self, name: &str, given: &str) -> bool {

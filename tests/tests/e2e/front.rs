@@ -12,6 +12,7 @@ mod ignitions;
 mod sabakan;
 mod states;
 mod strangers;
+mod switches;
 mod tokens;
 
 use std::net::TcpStream;

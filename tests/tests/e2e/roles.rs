@@ -138,7 +138,7 @@ fn only_those_with_a_role_are_answered_and_the_log_tells_of_all() {
 
     // An operator operates, and does not administer.
     let _told = roles.gnt(4_002, operator, "debug delay --no-locks 0").ok();
-    for line in ["cluster modify --candidate-pool-size 3", "cluster queue drain"] {
+    for line in ["node remove --yes n9", "cluster queue drain"] {
         let told = roles.gnt(4_002, operator, line);
         let text = told.failed(1);
         assert!(text.contains("permission-denied"), "{told:?}");
@@ -157,7 +157,7 @@ fn only_those_with_a_role_are_answered_and_the_log_tells_of_all() {
         row("4001", "query", "OP_TEST_DELAY", "refused"),
         row("4001", "query", "OP_CLUSTER_SET_PARAMS", "refused"),
         row("4002", "luxi", "OP_TEST_DELAY", "success"),
-        row("4002", "luxi", "OP_CLUSTER_SET_PARAMS", "refused"),
+        row("4002", "luxi", "OP_NODE_REMOVE", "refused"),
         row("4002", "luxi", "SetDrainFlag", "refused"),
         row("4003", "luxi", "OP_CLUSTER_SET_PARAMS", "success"),
         row("4003", "luxi", "SetDrainFlag", "success"),

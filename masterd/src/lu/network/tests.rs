@@ -1,8 +1,10 @@
+use luxi::query::{Cell, CellStatus};
 use model::node::NodeRole;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::lu::network::claim::made;
+use crate::query::network::{FIELDS, NetworkRow};
 use crate::testing::{NOW, config, node};
 
 pub(super) fn add(config: &mut Config, op: Value) -> Result<(), String> {
@@ -49,6 +51,22 @@ fn a_network_of_ganeti_gives_all_its_addresses() {
 }
 
 #[test]
+fn a_network_of_ipv6_alone_gives_its_addresses() {
+    let mut config = config(&[]);
+    let op = json!({"network_name": "six", "network6": "2001:db8::/64", "gateway6": "2001:db8::1"});
+    add(&mut config, op).unwrap();
+    assert_eq!(claim(&mut config, "six", "a"), "2001:db8::2");
+    let further = json!({"network_name": "more", "further": {"2001:db8:1::/64": null}});
+    add(&mut config, further).unwrap();
+    assert_eq!(claim(&mut config, "more", "a"), "2001:db8:1::1");
+    let none = json!({"network_name": "none", "network6": "2001:db8:2::/64", "pools": []});
+    add(&mut config, none).unwrap();
+    assert_eq!(pools(&config, "none"), Vec::<String>::new(), "as it was asked for");
+    set(&mut config, json!({"network_name": "none", "network6": "2001:db8:3::/126"})).unwrap();
+    assert_eq!(pools(&config, "none"), ["2001:db8:3::1-2001:db8:3::3"]);
+}
+
+#[test]
 fn what_cannot_be_is_refused_by_field() {
     let mut config = config(&[node("n2.example", NodeRole::Candidate)]);
     add(&mut config, json!({"network_name": "net0", "network": "192.0.2.0/24"})).unwrap();
@@ -59,7 +77,13 @@ fn what_cannot_be_is_refused_by_field() {
         ("meets bmc-ipv4-pool", json!({"network": "10.72.16.0/24"})),
         ("network6: 10.0.0.0/8 is of the other family", json!({"network6": "10.0.0.0/8"})),
         ("no network", json!({"gateway": "10.0.0.1"})),
-        ("subnets: a network needs", json!({})),
+        ("network: it is missing", json!({})),
+        (
+            "gateway of network6, 10.0.0.1,",
+            json!({"network6": "2001:db8::/64", "gateway6": "10.0.0.1"}),
+        ),
+        ("hosts cannot use fe80::/64", json!({"network6": "fe80::/64"})),
+        ("hosts cannot use fe00::/8", json!({"network6": "fe00::/8"})),
         ("write 203.0.113.0/24", json!({"network": "203.0.113.7/24"})),
         ("is no IP address", json!({"network": "203.0.0113.0/24"})),
         (
@@ -80,6 +104,49 @@ fn what_cannot_be_is_refused_by_field() {
         assert!(error.contains(told), "{told}: {error}");
     }
     assert_eq!(config.networks.len(), 1);
+}
+
+#[test]
+fn fields_of_ganeti_are_as_ganeti_prints_them() {
+    let mut config = config(&[]);
+    for op in [
+        json!({"network_name": "plain", "network": "192.0.2.0/24"}),
+        json!({"network_name": "full", "network": "198.51.100.0/29", "gateway": "198.51.100.1",
+            "add_reserved_ips": ["198.51.100.3-198.51.100.4", "198.51.100.1"],
+            "network6": "2001:db8::/64", "gateway6": "2001:db8::1", "mac_prefix": "aa:00:01"}),
+        json!({"network_name": "six", "network6": "2001:db8:1::/64"}),
+    ] {
+        add(&mut config, op).unwrap();
+    }
+    let config = Arc::new(config);
+    let cell = |network: &str, name: &str| {
+        let network = Arc::clone(config.network(network).unwrap());
+        let row = NetworkRow { network, config: Arc::clone(&config) };
+        let field = FIELDS.iter().find(|field| field.definition.name == name).unwrap();
+        (field.value)(&row)
+    };
+    let unset = Cell::without(CellStatus::Unavailable);
+    for name in ["gateway", "network6", "gateway6", "mac_prefix"] {
+        assert_eq!(cell("plain", name), unset, "{name}");
+    }
+    for (network, name, value) in [
+        ("plain", "external_reservations", "192.0.2.0, 192.0.2.255"),
+        (
+            "full",
+            "external_reservations",
+            "198.51.100.0, 198.51.100.1, 198.51.100.3, 198.51.100.4, 198.51.100.7",
+        ),
+        ("full", "gateway", "198.51.100.1"),
+        ("full", "network6", "2001:db8::/64"),
+        ("full", "gateway6", "2001:db8::1"),
+        ("full", "mac_prefix", "aa:00:01"),
+        ("full", "map", "XX.XX..X"),
+    ] {
+        assert_eq!(cell(network, name), Cell::normal(value), "{network} {name}");
+    }
+    for name in ["network", "external_reservations", "map"] {
+        assert_eq!(cell("six", name), unset, "{name}");
+    }
 }
 
 /// Pools may shrink as far as nothing in use is cut off, and grow whatever is in use.

@@ -1,9 +1,13 @@
 use std::collections::BTreeMap;
 
+use model::Serial;
+use model::bmc::{BmcAccess, BmcTrust};
+use model::vault::Sealed;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::lu::bmc::is_unclaimed;
 use crate::lu::machine::register;
 use crate::lu::network::tests::{add, claim};
 use crate::testing::{NOW, config, spec};
@@ -136,6 +140,55 @@ fn all_claims_of_a_list_are_made_or_none() {
         assert!(error.contains(told), "{told}: {error}");
     }
     assert!(config.claims.is_empty());
+}
+
+#[test]
+fn the_address_of_a_controller_is_given_to_nobody_and_a_claimed_one_is_no_controllers() {
+    let mut config = network("192.0.2.10-192.0.2.12");
+    let six = json!({"network_name": "six", "network6": "2001:db8::/126"});
+    add(&mut config, six).unwrap();
+    let machines =
+        register(&config, &[spec("s1", 0, "worker"), spec("s2", 0, "worker")], NOW).unwrap();
+    config.apply(machines.into_iter().map(ConfigChange::Machine));
+    let (s1, s2): (Serial, Serial) = ("s1".parse().unwrap(), "s2".parse().unwrap());
+    let access = |serial: &Serial, url: &str| BmcAccess {
+        serial: serial.clone(),
+        url: url.parse().unwrap(),
+        trust: BmcTrust::Any,
+        user: "root".to_owned(),
+        sealed: Sealed { key: 1, bytes: Vec::new() },
+        ctime: NOW,
+    };
+    for (serial, url) in [(&s1, "https://192.0.2.10:8443"), (&s2, "ipmi://[2001:db8::1]")] {
+        config.apply([ConfigChange::Bmc(access(serial, url))]);
+    }
+    let subnet = config.network("net0").unwrap().subnets[0].clone();
+    let network: Word = "net0".parse().unwrap();
+    let used = UsedIn { config: &config, network: &network };
+    let parts: Vec<String> = used.parts_within(&subnet).map(|part| part.to_string()).collect();
+    assert_eq!(parts, ["192.0.2.10"]);
+    assert_eq!(claim(&mut config, "net0", "a"), "192.0.2.11");
+    assert_eq!(claim(&mut config, "six", "a"), "2001:db8::2");
+    let wanted = json!([{"network": "net0", "owner": "b", "address": "192.0.2.10"}]);
+    let error = try_claims(&mut config, &wanted, 0).unwrap_err();
+    assert!(error.contains("192.0.2.10 belongs to s1"), "{error}");
+
+    // The other way: what is claimed is the controller's only where the machine claims it.
+    assert_eq!(claim(&mut config, "net0", "machine:s2"), "192.0.2.12");
+    let told = |serial: &Serial, url: &str| {
+        is_unclaimed(&config, serial, &url.parse().unwrap()).map_err(|error| error.to_string())
+    };
+    for (serial, url, good) in [
+        (&s1, "https://192.0.2.11", false),
+        (&s1, "https://192.0.2.12", false),
+        (&s2, "https://192.0.2.12", true),
+        (&s2, "https://192.0.2.13", true),
+        (&s2, "https://bmc.example", true),
+    ] {
+        assert_eq!(told(serial, url).is_ok(), good, "{url}");
+    }
+    let error = told(&s1, "https://192.0.2.11").unwrap_err();
+    assert!(error.contains("url: 192.0.2.11 belongs to a of network net0"), "{error}");
 }
 
 #[test]
