@@ -22,9 +22,9 @@ use crate::completion_words::Offered;
 use crate::error::CliError;
 use crate::known::Known;
 use crate::node::{YesNo, truth};
-use crate::output::{say, warn};
+use crate::output::say;
 use crate::session::{Session, confirm};
-use crate::submit::{JobArguments, Priority, opcode};
+use crate::submit::{JobArguments, Priority, nothing_given, opcode};
 use crate::tags::{self, ClusterTagsArguments, Tagged};
 use crate::{params, python};
 
@@ -316,6 +316,18 @@ fn getmaster(session: &Session) -> Result<(), CliError> {
     }
 }
 
+/// `gnt version`, which works without a master.
+pub(crate) fn versions(session: &Session) -> Result<(), CliError> {
+    say(format_args!("gnt: {}", env!("CARGO_PKG_VERSION")))?;
+    match session.ask(&QueryClusterInfo {}) {
+        Ok(info) => {
+            let version = info.get("software_version").unwrap_or(&Value::Null);
+            say(format_args!("master: {}", python::text(version)))
+        }
+        Err(_not_reached) => say("master: not reached; `gnt cluster status` tells why"),
+    }
+}
+
 fn version(session: &Session) -> Result<(), CliError> {
     let info = session.ask(&QueryClusterInfo {})?;
     for (title, key) in [
@@ -349,8 +361,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         ..ClusterSetParams::default()
     };
     if params == (ClusterSetParams { force: arguments.force, ..ClusterSetParams::default() }) {
-        warn("Please give at least one of the parameters.")?;
-        return Err(CliError::Told);
+        return Err(nothing_given::<ModifyArguments>()?);
     }
     arguments.job.run(OpCode::ClusterSetParams(params), session).map(drop)
 }

@@ -19,7 +19,9 @@ use crate::tags::{self, Tagged, TagsArguments};
 use crate::{params, python};
 
 /// What `list` shows unless told otherwise.
-const USUAL: [&str; 5] = ["name", "node_cnt", "pinst_cnt", "alloc_policy", "ndparams"];
+const USUAL: [&str; 3] = ["name", "node_cnt", "alloc_policy"];
+/// What Ganeti's shows.
+const GANETIS: [&str; 5] = ["name", "node_cnt", "pinst_cnt", "alloc_policy", "ndparams"];
 /// What `info` shows.
 const DETAILS: [&str; 7] = [
     "name",
@@ -175,7 +177,8 @@ pub(crate) fn run(verb: Group, session: &Session) -> Result<(), CliError> {
         }
         Group::List { names, list } => {
             let chosen = list.chosen(&names, Named::By("name"))?;
-            list.print(What::Group, list.fields(&USUAL), &chosen, session)
+            let usual: &[&str] = if session.is_as_ganeti() { &GANETIS } else { &USUAL };
+            list.print(What::Group, list.fields(usual), &chosen, session)
         }
         Group::ListFields(arguments) => arguments.print(What::Group, session),
         Group::Info { names, json } => info(names, json, session),

@@ -205,6 +205,8 @@ enum Object {
         /// The shell.
         shell: Shell,
     },
+    /// Show the version of gnt, and that of the master where it is reached.
+    Version,
     /// Show the options that every command takes.
     Options,
 }
@@ -309,6 +311,7 @@ fn carry_out(object: Object, session: &Session) -> Result<(), CliError> {
         Object::Debug(verb) => debug::run(verb, session),
         Object::Explain(arguments) => runbook::run(&arguments),
         Object::Completion { shell } => completion::print(shell).map_err(CliError::from),
+        Object::Version => cluster::versions(session),
         Object::Options => say_lines(&everywhere::described()),
     }
 }

@@ -2,16 +2,15 @@
 
 use clap::Args;
 use luxi::method::GantryLog;
+use model::JobId;
 use model::audit::{Asker, AuditEntry, AuditFilter, ENTRIES_MAX};
-use model::{JobId, Timestamp};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
-use crate::moment::TimeForm;
+use crate::moment::{self, TimeForm};
 use crate::output::{say, say_json};
 use crate::selection::job_id;
 use crate::session::Session;
-use crate::span;
 use crate::table::{self, Column};
 
 const MICROS_PER_SECOND: f64 = 1e6;
@@ -19,8 +18,8 @@ const MICROS_PER_SECOND: f64 = 1e6;
 /// Which entries `gnt log` shows.
 #[derive(Debug, Args)]
 pub(crate) struct LogArguments {
-    /// Not before this: a day (2026-11-20, in UTC), a moment (2026-11-20T13:05:09Z), or as long ago as
-    /// 90, 30m, 12h, 7d or 2w.
+    /// Not before this: today, yesterday, a day (2026-11-20) or a moment (2026-11-20 13:05) by the
+    /// clock of this machine, 2026-11-20T13:05:09Z, or as long ago as 90, 30m, 12h, 7d or 2w.
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// Before this.
@@ -55,7 +54,8 @@ pub(crate) struct LogArguments {
 /// Prints the log.
 pub(crate) fn run(arguments: &LogArguments, session: &Session) -> Result<(), CliError> {
     let now = session.now_micros();
-    let time = |text: &Option<String>| text.as_deref().map(|text| moment(text, now)).transpose();
+    let time =
+        |text: &Option<String>| text.as_deref().map(|text| moment::read(text, now)).transpose();
     let filter = AuditFilter {
         since: time(&arguments.since)?,
         until: time(&arguments.until)?,
@@ -70,23 +70,6 @@ pub(crate) fn run(arguments: &LogArguments, session: &Session) -> Result<(), Cli
     }
     let rows: Vec<_> = entries.iter().map(|entry| row(entry, session.times())).collect();
     table::lines(&columns(), &rows, true, None).iter().try_for_each(say)
-}
-
-/// A moment as an operator writes it.
-fn moment(text: &str, now_micros: i64) -> Result<Timestamp, CliError> {
-    if let Ok(day) = Timestamp::of_date(text) {
-        return Ok(day);
-    }
-    if let Some(moment) = Timestamp::of_rfc3339(text) {
-        return Ok(moment);
-    }
-    let told = || {
-        CliError::wrong_input(format!(
-            "`{text}` is no time; write it as 2026-11-20, 2026-11-20T13:05:09Z, 30m, 12h or 7d"
-        ))
-    };
-    let ago = span::seconds(text).map_err(|_error| told())?;
-    Ok(Timestamp::from_micros(now_micros).plus_seconds(ago.checked_neg().ok_or_else(told)?))
 }
 
 fn columns() -> [Column; 7] {
@@ -138,26 +121,10 @@ fn as_json(entry: &AuditEntry) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use model::Timestamp;
     use model::audit::{Interface, Outcome};
 
     use super::*;
-
-    #[test]
-    fn moments() {
-        let now = 1_795_132_800_000_000;
-        for (text, seconds) in [
-            ("2026-11-19", 1_795_046_400),
-            ("2026-11-19T01:00:00Z", 1_795_050_000),
-            ("2026-11-19 01:00:00+01:00", 1_795_046_400),
-            ("1h", 1_795_129_200),
-            ("90", 1_795_132_710),
-        ] {
-            assert_eq!(moment(text, now).unwrap().seconds(), seconds, "{text}");
-        }
-        for wrong in ["", "yesterday", "2026-13-01", "-5"] {
-            assert!(moment(wrong, now).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_line_tells_from_where_and_how_often() {

@@ -1,13 +1,18 @@
-//! Times as they are shown: local ones, with their zone, or in the forms of Ganeti's clients.
+//! Times as operators read and write them: local ones, with their zone, or in the forms of Ganeti's
+//! clients.
 
 use std::sync::Once;
 
+use model::Timestamp;
 use serde_json::Value;
 use stdx::local_time::{LocalTime, broken_zone, local_time};
 
+use crate::error::CliError;
 use crate::output::warn;
+use crate::span;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
 const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -87,6 +92,57 @@ fn here(seconds: i64) -> Option<LocalTime> {
     local_time(seconds)
 }
 
+/// A moment as an operator writes it: `today`, `yesterday`, a day or a time of day by the clock of
+/// this machine, RFC 3339, or a span that has passed since.
+///
+/// # Errors
+/// The text is none of these.
+pub(crate) fn read(text: &str, now_micros: i64) -> Result<Timestamp, CliError> {
+    let now = now_micros.div_euclid(MICROS_PER_SECOND);
+    let ahead = |seconds| here(seconds).map_or(0, |time| time.ahead_minutes * 60);
+    let wrong = || {
+        CliError::wrong_input(format!(
+            "`{text}` is no time; write today, yesterday, 2026-11-20, `2026-11-20 13:05`, \
+             2026-11-20T13:05:09Z, 30m, 12h or 7d"
+        ))
+    };
+    if let Some(moment) = Timestamp::of_rfc3339(text) {
+        return Ok(moment);
+    }
+    let as_if_utc = written(text, now + ahead(now));
+    if let Some(seconds) = as_if_utc {
+        let seconds = utc_of_local(seconds, ahead);
+        return seconds
+            .checked_mul(MICROS_PER_SECOND)
+            .map(Timestamp::from_micros)
+            .ok_or_else(wrong);
+    }
+    let ago = span::seconds(text).map_err(|_error| wrong())?;
+    Ok(Timestamp::from_micros(now_micros).plus_seconds(ago.checked_neg().ok_or_else(wrong)?))
+}
+
+/// The seconds of a day or a time of day, as if this machine's clock showed UTC. `here` is now.
+fn written(text: &str, here: i64) -> Option<i64> {
+    let midnight = here - here.rem_euclid(SECONDS_PER_DAY);
+    match text {
+        "today" => return Some(midnight),
+        "yesterday" => return Some(midnight - SECONDS_PER_DAY),
+        _ => {}
+    }
+    if let Ok(day) = Timestamp::of_date(text) {
+        return Some(day.seconds());
+    }
+    let whole = [format!("{text}Z"), format!("{text}:00Z")];
+    whole.iter().find_map(|text| Timestamp::of_rfc3339(text)).map(Timestamp::seconds)
+}
+
+/// The moment at which a clock shows `shown`, by how far it is ahead of UTC. Where the clock shows a
+/// time twice, or never, in a night of its change, the moment lies within that change.
+fn utc_of_local(shown: i64, ahead: impl Fn(i64) -> i64) -> i64 {
+    let near = shown - ahead(shown);
+    shown - ahead(near)
+}
+
 /// A span in one or two units: `3 s`, `5 min`, `2 h 5 min`, `4 d 3 h`.
 pub(crate) fn span(micros: i64) -> String {
     let seconds = micros / MICROS_PER_SECOND;
@@ -118,6 +174,39 @@ mod tests {
         }
         assert_eq!(seconds(&json!(1_700_000_000.75)), Some(1_700_000_000));
         assert_eq!(micros(&json!([1, 5])), Some(1_000_005));
+    }
+
+    #[test]
+    fn days_and_times_of_day_are_read() {
+        let noon = Timestamp::of_rfc3339("2026-11-20T12:30:00Z").unwrap().seconds();
+        for (text, expected) in [
+            ("today", Some("2026-11-20T00:00:00Z")),
+            ("yesterday", Some("2026-11-19T00:00:00Z")),
+            ("2026-11-18", Some("2026-11-18T00:00:00Z")),
+            ("2026-11-18 13:05", Some("2026-11-18T13:05:00Z")),
+            ("2026-11-18T13:05:09", Some("2026-11-18T13:05:09Z")),
+            ("2026-11-18 25:00", None),
+            ("tomorrow", None),
+            ("12h", None),
+        ] {
+            let expected = expected.map(|text| Timestamp::of_rfc3339(text).unwrap().seconds());
+            assert_eq!(written(text, noon), expected, "{text}");
+        }
+        let now = noon * MICROS_PER_SECOND;
+        assert_eq!(read("2h", now).unwrap().seconds(), noon - 7_200);
+        assert_eq!(read("2026-11-20T13:05:09Z", now).unwrap().seconds(), noon + 2_109);
+        for wrong in ["", "-1d", "soon", "2026-13-01", "20.11.2026"] {
+            assert!(read(wrong, now).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_local_time_is_found_in_utc_on_both_sides_of_a_change_of_the_clock() {
+        // The clock goes from one hour ahead to two at 100,000.
+        let ahead = |seconds: i64| if seconds < 100_000 { 3_600 } else { 7_200 };
+        for utc in [0, 50_000, 96_399, 100_000, 103_600, 200_000] {
+            assert_eq!(utc_of_local(utc + ahead(utc), ahead), utc, "{utc}");
+        }
     }
 
     #[test]

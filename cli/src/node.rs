@@ -7,7 +7,7 @@ mod network;
 use std::net::IpAddr;
 
 use clap::{Args, Subcommand, ValueEnum};
-use luxi::method::What;
+use luxi::method::{Query, What};
 use model::OpCode;
 use model::opcode::{NodePowercycle, NodeRemove, NodeSetParams};
 use serde_json::Value;
@@ -16,8 +16,9 @@ use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
 use crate::output::{say, warn};
 use crate::python;
+use crate::selection::Selection;
 use crate::session::{Session, confirm};
-use crate::submit::JobArguments;
+use crate::submit::{JobArguments, nothing_given};
 use crate::tags::{self, Tagged, TagsArguments};
 
 /// What `list` shows unless told otherwise: where nodes are and how they fare.
@@ -84,6 +85,20 @@ pub(crate) enum Node {
     /// The network of a node's host.
     #[command(subcommand)]
     Network(network::Network),
+    /// Mark a node drained: nothing new is put there.
+    Drain {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Mark a node as no longer drained.
+    Undrain {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        job: JobArguments,
+    },
     /// Remove a node from the cluster.
     ///
     /// A candidate first gives its place to another node, and its copy of the store is wiped. Where a
@@ -92,6 +107,9 @@ pub(crate) enum Node {
     Remove {
         /// Its name.
         name: String,
+        /// Do not ask, also where the node votes on who is master.
+        #[arg(short = 'f', long, visible_alias = "force")]
+        yes: bool,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -187,11 +205,48 @@ pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
             }
             Ok(())
         }
-        Node::Remove { name, job } => {
+        Node::Drain { name, job } => set_drained(name, true, &job, session),
+        Node::Undrain { name, job } => set_drained(name, false, &job, session),
+        Node::Remove { name, yes, job } => {
+            let asks = !(yes || job.dry_run || session.is_as_ganeti());
+            if asks && let Some(part) = vote_of(&name, session)? {
+                confirm(&format!("Remove {name}, {part}?"), false)?;
+            }
             let op = NodeRemove { node_name: name, node_uuid: None };
             job.run(OpCode::NodeRemove(op), session).map(drop)
         }
     }
+}
+
+/// What is lost with a node that votes on who is master; none if it does not.
+fn vote_of(name: &str, session: &Session) -> Result<Option<&'static str>, CliError> {
+    let fields = ["master_candidate", "witness"].into_iter().collect();
+    let filter = Selection::named("name", &[name.to_owned()]).filter();
+    let table = session.ask(&Query { what: What::Node, fields, filter })?;
+    let is_true = |at: usize| {
+        let cell = table.data.first().and_then(|row| row.get(at)?.value());
+        cell.and_then(Value::as_bool) == Some(true)
+    };
+    Ok(match (is_true(0), is_true(1)) {
+        (true, _) => {
+            Some("a master candidate, and wipe its copy of the configuration and the queue")
+        }
+        (_, true) => Some("a witness, whose vote is lost"),
+        (false, false) => None,
+    })
+}
+
+fn set_drained(
+    name: String,
+    drained: bool,
+    job: &JobArguments,
+    session: &Session,
+) -> Result<(), CliError> {
+    set_params(
+        NodeSetParams { drained: Some(drained), ..NodeSetParams::unchanged(name) },
+        job,
+        session,
+    )
 }
 
 fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError> {
@@ -221,13 +276,18 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
     ];
     let places = params.secondary_ip.is_some() || params.peer_port.is_some();
     if flags.iter().all(Option::is_none) && params.rack.is_none() && !places {
-        warn("Please give at least one of the parameters.")?;
-        return Err(CliError::Told);
+        return Err(nothing_given::<ModifyArguments>()?);
     }
+    set_params(params, &arguments.job, session)
+}
+
+fn set_params(
+    params: NodeSetParams,
+    job: &JobArguments,
+    session: &Session,
+) -> Result<(), CliError> {
     let name = params.node_name.clone();
-    if let Some(Value::Array(changes)) =
-        arguments.job.run(OpCode::NodeSetParams(params), session)?
-    {
+    if let Some(Value::Array(changes)) = job.run(OpCode::NodeSetParams(params), session)? {
         if changes.is_empty() {
             return warn(format_args!("Node {name} is so already: nothing was changed"));
         }

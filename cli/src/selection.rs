@@ -136,9 +136,31 @@ impl Selection {
     }
 }
 
-/// Reads numbers of jobs.
+/// Numbers that one range of jobs may have: an expression asks for more without naming each.
+const RANGE_MAX: u64 = 10_000;
+
+/// Reads numbers of jobs, and ranges of them: `5-7`.
 pub(crate) fn job_ids(arguments: &[String]) -> Result<Vec<JobId>, CliError> {
-    arguments.iter().map(|text| job_id(text)).collect()
+    let mut ids = Vec::new();
+    for text in arguments {
+        match text.trim().split_once('-') {
+            Some((first, last)) if !first.is_empty() => ids.extend(job_range(text, first, last)?),
+            _ => ids.push(job_id(text)?),
+        }
+    }
+    Ok(ids)
+}
+
+fn job_range(text: &str, first: &str, last: &str) -> Result<impl Iterator<Item = JobId>, CliError> {
+    let number = |part: &str| job_id(part).map_err(|_none| CliError::NoJobId(text.to_owned()));
+    let (JobId(first), JobId(last)) = (number(first)?, number(last)?);
+    if first > last || last - first >= RANGE_MAX {
+        return Err(CliError::wrong_input(format!(
+            "`{text}` is no range of 1 to {RANGE_MAX} jobs; `gnt job list 'id >= {first} and id <= \
+             {last}'` takes any"
+        )));
+    }
+    Ok((first..=last).map(JobId))
 }
 
 /// Reads the number of a job.
@@ -209,5 +231,18 @@ mod tests {
             r#"[["|",["=~","name","^n[^.]\\.a[^.]*(\\..*)?$"],["|",["==","name","m"]]]]"#
         );
         assert!(job_ids(&["5".to_owned(), "x".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn ranges_of_jobs() {
+        let read = |text: &str| {
+            let ids = job_ids(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
+            ids.map(|ids| ids.into_iter().map(|id| id.0).collect::<Vec<_>>())
+        };
+        assert_eq!(read("5-7 9").unwrap(), [5, 6, 7, 9]);
+        assert_eq!(read("5-5").unwrap(), [5]);
+        for wrong in ["7-5", "-5", "5-", "5-x", "1-10001", "1-2-3", "0-18446744073709551615"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 }

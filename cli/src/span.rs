@@ -25,9 +25,32 @@ pub(crate) fn seconds(text: &str) -> Result<i64, CliError> {
     seconds.and_then(|number| number.checked_mul(factor)).ok_or_else(wrong)
 }
 
+/// The same, and months of 30 days (`mo`) and years of 365 days (`y`), which Ganeti's clients refuse.
+pub(crate) fn seconds_or_longer(text: &str) -> Result<i64, CliError> {
+    let days = [("mo", 30), ("y", 365)];
+    let longer = days.iter().find_map(|(unit, days)| Some((text.strip_suffix(unit)?, *days)));
+    match longer {
+        None => seconds(text),
+        Some((number, days)) => {
+            let spans = seconds(&format!("{number}d"))?;
+            spans.checked_mul(days).ok_or_else(|| CliError::wrong_input("the span is too long"))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn months_and_years() {
+        for (text, days) in [("1mo", 30), ("2y", 730), ("1d", 1)] {
+            assert_eq!(seconds_or_longer(text).unwrap(), days * 86_400, "{text}");
+        }
+        for wrong in ["y", "mo", "-1y", "1.5y", "1smo", "99999999999999999y", "1Y"] {
+            assert!(seconds_or_longer(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn spans() {

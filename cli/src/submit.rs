@@ -196,6 +196,22 @@ pub(crate) struct JobArguments {
     pub(crate) dry_run: bool,
 }
 
+/// Says which parameters the change with the arguments `A` takes, of which none was given.
+pub(crate) fn nothing_given<A: Args>() -> Result<CliError, CliError> {
+    let all = A::augment_args(clap::Command::new(""));
+    let of_jobs = JobArguments::augment_args(clap::Command::new(""));
+    let is_of_jobs =
+        |id: &clap::Id| of_jobs.get_arguments().any(|argument| argument.get_id() == id);
+    let names = all
+        .get_arguments()
+        .filter(|argument| !is_of_jobs(argument.get_id()) && argument.get_id() != "force")
+        .filter_map(|argument| Some(format!("--{}", argument.get_long()?)));
+    let names: Vec<String> = names.collect();
+    warn("Please give at least one of the parameters.")?;
+    warn(format_args!("They are {}; --help describes them.", names.join(", ")))?;
+    Ok(CliError::Told)
+}
+
 /// What every opcode of one request has, where the command line says something about it.
 #[derive(Debug)]
 pub(crate) struct Common {

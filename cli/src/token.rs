@@ -1,7 +1,7 @@
 //! `gnt token`.
 
 use clap::Subcommand;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use luxi::method::What;
 use model::access::Role;
 use model::opcode::{TokenAdd, TokenEnd, TokenRemove};
@@ -19,12 +19,6 @@ use crate::submit::JobArguments;
 /// What `list` shows unless told otherwise.
 const USUAL: [&str; 5] = ["name", "role", "state", "ctime", "expires"];
 
-/// The words for roles.
-const ROLES: [&str; 3] = {
-    let [read, operator, administrator] = Role::ALL;
-    [read.as_str(), operator.as_str(), administrator.as_str()]
-};
-
 /// What can be done with tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
@@ -32,11 +26,11 @@ pub(crate) enum Token {
     Add {
         /// Its name, which the front door takes for that of a user.
         name: Word,
-        /// What it may do.
-        #[arg(long, value_name = "ROLE", value_parser = PossibleValuesParser::new(ROLES).map(role))]
+        /// What it may do; `write` and `admin`, the words of Ganeti's users file, are taken too.
+        #[arg(long, value_name = "ROLE", value_parser = roles().try_map(|word| word.parse::<Role>()))]
         role: Role,
-        /// When it ends: in a span as 30d, at the beginning of a day as 2027-01-31 (UTC), or never;
-        /// in 90 days without it.
+        /// When it ends: after a span (12h, 30d, 6mo, 1y), at the beginning of a day (2027-01-31, in
+        /// UTC), or never [default: 90d]
         #[arg(long, value_name = "TIME", value_parser = end)]
         expires: Option<End>,
         #[command(flatten)]
@@ -82,19 +76,19 @@ impl End {
     }
 }
 
-fn role(word: String) -> Role {
-    let found = Role::ALL.into_iter().find(|role| role.as_str() == word);
-    found.expect("clap takes the words of roles alone")
+fn roles() -> PossibleValuesParser {
+    let [read, operator, administrator] = Role::ALL.map(|role| PossibleValue::new(role.as_str()));
+    PossibleValuesParser::new([read, operator.alias("write"), administrator.alias("admin")])
 }
 
 fn end(text: &str) -> Result<End, String> {
-    let wrong = || "write a span as 30d or 12h, a day as 2027-01-31, or never".to_owned();
+    let wrong = || "write a span as 12h, 30d or 1y, a day as 2027-01-31, or never".to_owned();
     match text {
         "never" => Ok(End::Never),
         day if day.contains('-') => Timestamp::of_date(day).map(End::At).map_err(|_no| wrong()),
         // A number alone would be seconds, and whoever writes one means days.
         span if span.ends_with(|last: char| last.is_ascii_alphabetic()) => {
-            let seconds = span::seconds(span).map_err(|_no| wrong())?;
+            let seconds = span::seconds_or_longer(span).map_err(|_no| wrong())?;
             Ok(End::After { seconds })
         }
         _ => Err(wrong()),
@@ -147,6 +141,8 @@ mod tests {
             ("never", None),
             ("30d", Some(5 + 30 * 86_400)),
             ("12h", Some(5 + 12 * 3_600)),
+            ("6mo", Some(5 + 180 * 86_400)),
+            ("1y", Some(5 + 365 * 86_400)),
             ("2026-11-20", Some(1_795_132_800)),
         ] {
             let told = end(text).unwrap().from(now).of(now).map(Timestamp::seconds);

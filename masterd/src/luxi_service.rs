@@ -371,19 +371,20 @@ pub(crate) fn changed_by(request: &Request) -> Option<String> {
         Request::PickupJob(call) => format!("job {}", call.job_id),
         Request::ReplaceFilter(call) => format!("rule {}", call.uuid.as_deref().unwrap_or("new")),
         Request::DeleteFilter(call) => format!("rule {}", call.uuid),
-        Request::SetDrainFlag(call) if call.drained => "drained".to_owned(),
-        Request::SetDrainFlag(_) => "not drained".to_owned(),
-        Request::SetWatcherPause(call) => {
-            call.until.map_or("no pause".to_owned(), |until| format!("pause until {until}"))
-        }
+        Request::SetDrainFlag(call) if call.drained => "queue, to drain".to_owned(),
+        Request::SetDrainFlag(_) => "queue, to undrain".to_owned(),
+        Request::SetWatcherPause(call) => call.until.map_or_else(
+            || "watcher, to continue".to_owned(),
+            |until| format!("watcher, to pause until {until}"),
+        ),
         Request::GantryStageSecret(call) => format!("node {}", call.node_name),
         Request::GantryMasterFailover(call) => match &call.to {
             Some(to) => format!("node {to}"),
             None => "this node".to_owned(),
         },
         Request::GantryNoteRefusals(call) => format!("{} refused requests", call.entries.len()),
-        Request::GantryExport(call) if call.passphrase.is_some() => "secrets sealed".to_owned(),
-        Request::GantryExport(_) => "without secrets".to_owned(),
+        Request::GantryExport(call) if call.passphrase.is_some() => "export with sealed secrets".to_owned(),
+        Request::GantryExport(_) => "export without secrets".to_owned(),
         Request::SubmitJob(_)
         | Request::SubmitJobToDrainedQueue(_)
         | Request::SubmitManyJobs(_)
@@ -449,8 +450,8 @@ mod tests {
             ("ChangeJobPriority", "[7, -10]", "job 7 to -10"),
             ("AutoArchiveJobs", "[3600, 30]", "jobs older than 3600 s"),
             ("ReplaceFilter", r#"[null, 1, [], "PAUSE", []]"#, "rule new"),
-            ("SetDrainFlag", "[false]", "not drained"),
-            ("SetWatcherPause", "[null]", "no pause"),
+            ("SetDrainFlag", "[false]", "queue, to undrain"),
+            ("SetWatcherPause", "[null]", "watcher, to continue"),
             ("GantryStageSecret", r#"["n2", "hunter2"]"#, "node n2"),
         ] {
             let message = format!(r#"{{"method": "{method}", "args": {args}}}"#);

@@ -33,21 +33,38 @@ impl Role {
     }
 }
 
-/// A word of a users file that gives no role.
+/// A word that names no role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an option is `read`, `write` or `admin`")]
+#[error("a role is `read`, `operator` (also `write`) or `administrator` (also `admin`)")]
 pub struct NoRole;
 
-/// Reads an option of Ganeti's users file, where `write` makes an operator. `admin` is ours.
+/// Reads a role, also by the words of Ganeti's users file: `write` makes an operator.
 impl FromStr for Role {
     type Err = NoRole;
 
-    fn from_str(option: &str) -> Result<Self, NoRole> {
-        match option {
+    fn from_str(word: &str) -> Result<Self, NoRole> {
+        match word {
             "read" => Ok(Self::Read),
-            "write" => Ok(Self::Operator),
-            "admin" => Ok(Self::Administrator),
+            "operator" | "write" => Ok(Self::Operator),
+            "administrator" | "admin" => Ok(Self::Administrator),
             _ => Err(NoRole),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_role_is_read_by_its_own_word_and_by_ganetis() {
+        for role in Role::ALL {
+            assert_eq!(role.as_str().parse(), Ok(role));
+        }
+        assert_eq!("write".parse(), Ok(Role::Operator));
+        assert_eq!("admin".parse(), Ok(Role::Administrator));
+        for wrong in ["", "Admin", "root", "operators"] {
+            assert_eq!(wrong.parse::<Role>(), Err(NoRole), "{wrong}");
         }
     }
 }

@@ -178,8 +178,7 @@ impl LogicalUnit for MachineBmcSet {
         }
         if self.unchecked && self.trust.is_none() && self.url.protocol == BmcProtocol::RedfishHttps
         {
-            let text =
-                "Without asking the controller its certificate must be told: give --certificate";
+            let text = "The controller is not asked, so that its certificate is not seen: give it by --certificate";
             return Err(Exception::prereq(text, ErrorCode::WrongInput).into());
         }
         if self.privilege.is_some() && self.url.protocol != BmcProtocol::Ipmi {

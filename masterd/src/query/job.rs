@@ -97,10 +97,7 @@ pub const FIELDS: &[Field<JobRow>] = fields! {
     "summary", "Summary", Other, "What each opcode is about", |r| each(r, |op| op.input.summary());
     "waits_for", "WaitsFor", Other, "Why the job does not go on",
         |r| r.waits.as_ref().map_or(Cell::without(CellStatus::NoData), json);
-    "owner", "Owner", Text, "User who submitted the job", |r| match r.job.submitter {
-        Some(uid) => Cell::normal((r.user_name)(uid).as_ref()),
-        None => Cell::without(CellStatus::Unavailable),
-    };
+    "owner", "Owner", Text, "User of the host or of the front door who submitted the job", owner;
     "depends", "Depends", Other, "Jobs that it begins behind", |r| {
         let behind = r.job.ops.iter().flat_map(|op| op.input.depends());
         json(&behind.map(|dependency| &dependency.0).collect::<Vec<_>>())
@@ -108,6 +105,15 @@ pub const FIELDS: &[Field<JobRow>] = fields! {
     "operror", "OpCode_error", Other, "Code of each opcode's error, for `gnt explain`",
         |r| each(r, |op| op.code);
 };
+
+/// A job of the front door belongs to the user who logged in there, not to the user of its process.
+fn owner(row: &JobRow) -> Cell {
+    match (&row.job.asker, row.job.submitter) {
+        (Some(asker), _) => Cell::normal(asker.user.as_ref()),
+        (None, Some(uid)) => Cell::normal((row.user_name)(uid).as_ref()),
+        (None, None) => Cell::without(CellStatus::Unavailable),
+    }
+}
 
 /// A moment, once it has come.
 fn time(moment: Option<Timestamp>) -> Cell {
@@ -120,7 +126,24 @@ fn each<T: Serialize>(row: &JobRow, value: impl Fn(&Op) -> T) -> Cell {
 
 #[cfg(test)]
 mod tests {
+    use model::asker::{Asker, Interface};
+
     use super::*;
+
+    #[test]
+    fn a_job_belongs_to_its_asker_rather_than_to_the_process_that_spoke_for_it() {
+        let asker =
+            Asker { user: "alice".into(), interface: Interface::Rest, host: None, address: None };
+        for (asker, submitter, expected) in [
+            (Some(asker), Some(0), Cell::normal("alice")),
+            (None, Some(1_000), Cell::normal("bob")),
+            (None, None, Cell::without(CellStatus::Unavailable)),
+        ] {
+            let mut job = Job::new(JobId(7), [], Timestamp::default());
+            (job.asker, job.submitter) = (asker.map(Arc::new), submitter);
+            assert_eq!(owner(&JobRow::new(Arc::new(job), false, |_uid| "bob".into())), expected);
+        }
+    }
 
     #[test]
     fn who_is_named_has_a_row_and_what_is_left_out_is_told() {

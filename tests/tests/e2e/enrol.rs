@@ -145,7 +145,7 @@ fn a_node_that_is_removed_forgets_the_cluster() {
     let (cluster, [gone, stays]) = three();
     let identity = gone.layout().node_key();
     assert!(identity.exists());
-    let _removed = cluster.gnt(&format!("node remove {}", gone.name)).ok();
+    let _removed = cluster.gnt(&format!("node remove --yes {}", gone.name)).ok();
     wait_for("the node to forget", PATIENCE, || (!identity.exists()).then_some(()));
     assert!(!gone.layout().node_certificate().exists());
     let rows = cluster.gnt("node list --json -o name").json();
@@ -180,7 +180,7 @@ fn what_a_removed_node_held_is_gone_and_opens_nothing() {
     let called = || version_of(&cluster, &to, &stays);
     assert!(called().is_ok(), "a candidate may call: {:?}", called());
 
-    let _removed = cluster.gnt(&format!("node remove {}", gone.name)).ok();
+    let _removed = cluster.gnt(&format!("node remove --yes {}", gone.name)).ok();
     let error = called().unwrap_err();
     assert!(matches!(error, RpcError::Refused { .. }), "{error:?}");
     wait_for("the node to forget", PATIENCE, || {
@@ -355,7 +355,7 @@ fn who_waits_for_a_node_that_goes_away_is_told() {
     cluster.wait_for_status(holder, "running");
     let waiter = cluster.submit(&line);
     cluster.wait_for_status(waiter, "waiting");
-    let removal = cluster.submit(&format!("node remove {} --priority high", host.name));
+    let removal = cluster.submit(&format!("node remove --yes {} --priority high", host.name));
     cluster.wait_for_status(removal, "waiting");
     let _freed = cluster.gnt(&format!("job cancel {holder}")).ok();
     cluster.wait_for_status(removal, "success");

@@ -42,7 +42,7 @@ fn a_candidate_that_lives_is_removed_and_holds_nothing() {
     // What an override once cut there, and somebody has seen.
     let kept = n3.layout().data().join("aside/20261122-111500-member-2");
     std::fs::create_dir_all(&kept).unwrap();
-    let removed = cluster.gnt(&format!("node remove {}", n3.name));
+    let removed = cluster.gnt(&format!("node remove --yes {}", n3.name));
     let said = removed.ok();
     assert!(!kept.exists() && !said.contains("kept a store aside"), "{removed:?}");
     assert!(said.contains("Promoted nodes to master candidate role: n4.example"), "{removed:?}");
@@ -69,11 +69,11 @@ fn a_candidate_that_is_dead_is_removed_and_who_is_needed_is_not() {
         (told.code() == 1).then_some(told)
     });
     assert!(refused.failed(1).contains("1 of 2 voters would answer"), "{refused:?}");
-    let refused = cluster.gnt(&format!("node remove {}", n2.name));
+    let refused = cluster.gnt(&format!("node remove --yes {}", n2.name));
     assert!(refused.failed(1).contains("cannot be removed now"), "{refused:?}");
     assert_eq!(names(&cluster), ["n1.example M", "n2.example C", "n3.example C"]);
 
-    let removed = cluster.gnt(&format!("node remove {}", n3.name));
+    let removed = cluster.gnt(&format!("node remove --yes {}", n3.name));
     let said = removed.ok();
     assert!(said.contains("keeps its copy of the store, its key and certificate"), "{removed:?}");
     assert_eq!(names(&cluster), ["n1.example M", "n2.example C"]);
