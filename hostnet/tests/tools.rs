@@ -64,8 +64,9 @@ fn program(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/lib/systemd", "/lib/systemd"].map(PathBuf::from);
-    let unpacked = target.join("unpacked/usr/bin");
-    let mut dirs = std::env::split_paths(&path).chain(system).chain([unpacked]);
+    // What is unpacked is there because no other works.
+    let unpacked = [target.join("unpacked/bin")];
+    let mut dirs = unpacked.into_iter().chain(std::env::split_paths(&path)).chain(system);
     let found = dirs.find_map(|dir| Some(dir.join(name)).filter(|file| file.is_file()));
     if found.is_none() {
         println!("skipped: {name} is not installed");
@@ -95,7 +96,8 @@ fn netplan_takes_what_is_rendered() {
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         if said.contains("'ovs-vsctl' tool is required") {
             println!(
-                "skipped: netplan reads bridges of Open vSwitch only where ovs-vsctl is installed"
+                "skipped: netplan reads bridges of Open vSwitch only where ovs-vsctl is; \
+                 as root: cargo xtask test install"
             );
             continue;
         }
@@ -184,7 +186,7 @@ fn rewritten(nmcli: &Path, content: &str) -> Result<String, String> {
 fn network_manager_takes_what_is_rendered() {
     let Some(nmcli) = program("nmcli") else { return };
     if !Command::new(&nmcli).arg("--version").output().unwrap().status.success() {
-        println!("skipped: nmcli does not start without its library, libnm0");
+        println!("skipped: nmcli does not start; as root: cargo xtask test install");
         return;
     }
     for host in HOSTS.iter().chain([&MORE]) {

@@ -3,7 +3,7 @@
 //! In reading order: [`cluster`] is a temporary root with a master and agents on loopback
 //! addresses of their own, so that tests run side by side; [`candidates`] are further nodes that can
 //! be master; [`run`] runs a command and tells what came of it; [`place`] gives the addresses and finds
-//! the programs; [`wire`] is a pair of network namespaces with a cable; [`loop_fs`] a file system that
+//! the programs, [`ganeti`] those of Ganeti; [`wire`] is a pair of network namespaces with a cable; [`loop_fs`] a file system that
 //! can end; [`sealed`] a process whose namespaces and mounts end with it, [`sealed_test`] a test in one;
 //! [`testbed`] three nodes in such a process that meet real trouble, and [`soak`] trouble without end;
 //! [`load`] clients that are busy; [`inspect`] reads what lies on the disk, [`page`] a page of metrics;
@@ -16,6 +16,7 @@
 
 pub mod candidates;
 pub mod cluster;
+pub mod ganeti;
 pub mod inspect;
 pub mod load;
 pub mod loop_fs;

@@ -13,9 +13,10 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
 use clap::Args;
+use parking_lot::Mutex;
 
 use crate::guest::GuestError;
-use crate::guest::parts::Parts;
+use crate::needs;
 use crate::programs::{self, BuildError, Profile, Programs};
 use crate::stage::{Stage, StageError};
 
@@ -33,6 +34,9 @@ pub struct Arguments {
 /// A demonstration that ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
+    /// What the demonstration cannot do without.
+    #[error("{0}")]
+    Missing(String),
     /// The programs do not build.
     #[error("cannot build the programs")]
     Build(#[from] BuildError),
@@ -85,18 +89,25 @@ pub enum DemoError {
     },
 }
 
+/// Programs that the demonstration calls, besides those of [`guest`].
+const PROGRAMS: &[&str] = &["unshare", "ip", "curl"];
+/// Without these there is no stage.
+const INDISPENSABLE: &[&str] = &["unshare", "ip"];
 /// Tells the program that it is in the namespace already.
 const INSIDE: &str = "GANTRY_DEMO_INSIDE";
-const ROOT: &str = "root";
 
-/// Whether root plays, and not a user who is root in this namespace alone.
-fn is_by_root() -> bool {
-    std::env::var_os(INSIDE).is_some_and(|by| by == ROOT)
+/// Has come what the scenes use, as long as there is a network. Gives why no guest can boot.
+fn prepare() -> Result<Option<String>, DemoError> {
+    drop(needs::prepare(&needs::of(PROGRAMS)));
+    match needs::missing(INDISPENSABLE) {
+        Some(why) => Err(DemoError::Missing(why)),
+        None => Ok(guest::prepare().err()),
+    }
 }
 
 /// Runs this program again in a network namespace, with the network of rack 0 on its loopback
 /// interface: rules of addresses refuse 127.0.0.0/8.
-fn run_inside() -> Result<(), DemoError> {
+fn run_inside(no_guest: Option<String>) -> Result<(), DemoError> {
     let failed = |command: &str| {
         let command = command.to_owned();
         move |error| DemoError::Start { command, error }
@@ -104,16 +115,13 @@ fn run_inside() -> Result<(), DemoError> {
     let program = std::env::current_exe().map_err(failed("xtask"))?;
     let script = "ip link set lo up && ip addr add 10.79.0.1/16 dev lo && exec \"$0\" \"$@\"";
     let mut command = Command::new("unshare");
-    let (by, namespaces): (_, &[&str]) = match rustix::process::geteuid().is_root() {
-        true => (ROOT, &["--net"]),
-        false => ("user", &["--user", "--map-root-user", "--net"]),
-    };
-    command
-        .args(namespaces)
-        .args(["sh", "-c", script])
-        .arg(program)
-        .args(std::env::args_os().skip(1));
-    let status = command.env(INSIDE, by).status().map_err(failed("unshare"))?;
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--net", "sh", "-c", script]).arg(program).args(std::env::args_os().skip(1));
+    command.envs(no_guest.map(|why| (guest::IMPOSSIBLE, why)));
+    command.env("PATH", needs::path()).env(INSIDE, "yes");
+    let status = command.status().map_err(failed("unshare"))?;
     if status.success() {
         return Ok(());
     }
@@ -129,6 +137,8 @@ pub struct Play {
     pub stage: Stage,
     /// Whether the root's files stay.
     pub keeps: bool,
+    /// Why the present scene leaves something out.
+    skipped: Mutex<Vec<String>>,
 }
 
 /// A part of the demonstration.
@@ -148,9 +158,7 @@ pub fn run(arguments: &Arguments) -> Result<(), DemoError> {
     println!("building the programs; the first time takes some minutes");
     let programs = Programs::build(Profile::Debug, programs::NODE)?;
     if std::env::var_os(INSIDE).is_none() {
-        // What a guest is made of comes by the network, which ends here; its scene says what lacks.
-        drop(Parts::provide());
-        return run_inside();
+        return run_inside(prepare()?);
     }
     let stage = Stage::new(&arguments.dir)?;
     println!("everything below lives in {}", stage.root().display());
@@ -158,20 +166,33 @@ pub fn run(arguments: &Arguments) -> Result<(), DemoError> {
     if keeps {
         stage.keep();
     }
-    let play = Play { programs, stage, keeps };
+    let play = Play { programs, stage, keeps, skipped: Mutex::default() };
+    let mut skipped = String::new();
     for (number, scene) in (1..).zip(scenes::SCENES) {
         println!("\n{number}. {}", scene.title);
         (scene.play)(&play)?;
+        for why in play.skipped.lock().drain(..) {
+            skipped.push_str(&format!("  {number}. {}: {why}\n", scene.title));
+        }
     }
     let root = play.stage.root().to_owned();
     play.stage.clear();
     if keeps {
         println!("\nThe daemons have ended; the files are kept in {}", root.display());
     }
+    if !skipped.is_empty() {
+        print!("\nNot shown here:\n{skipped}");
+    }
     Ok(())
 }
 
 impl Play {
+    /// Says why the present scene leaves something out, now and again at the end.
+    fn skip(&self, why: &str) {
+        println!("  skipped: {why}");
+        self.skipped.lock().push(why.to_owned());
+    }
+
     /// The root of a node.
     #[must_use]
     pub fn root(&self, node: u8) -> PathBuf {

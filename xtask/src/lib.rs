@@ -12,6 +12,7 @@
 pub mod bench;
 pub mod debian;
 pub mod demo;
+mod dhcp;
 pub mod dist;
 pub mod flaky;
 pub mod fuzz;
@@ -100,14 +101,16 @@ pub fn root() -> PathBuf {
 
 /// The directory that cargo builds into.
 fn target_dir() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    // A relative one is relative to where cargo runs.
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// The cargo that runs this, as a command at the workspace's root.
 fn cargo() -> std::process::Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(program);
-    command.current_dir(root());
+    // Tests call programs by their names.
+    command.current_dir(root()).env("PATH", needs::path());
     command
 }
 

@@ -1,95 +1,19 @@
-//! What tests want of the machine, and its installation where that is allowed.
+//! What the commands of this repository use of the machine: whether it is there, and its coming where that is
+//! allowed. Whatever a command needs comes before it enters a namespace, where there is no network.
+//!
+//! In reading order: [`table`] lists all of it and how each is asked; [`install`] has apt and pip bring it,
+//! or unpacks beside the machine's own what apt may not install.
 
+mod install;
+mod table;
+
+use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::target_dir;
-
-/// A program that tests use, the Debian package that has it, and what for.
-#[derive(Debug)]
-pub(crate) struct Need {
-    pub(crate) program: &'static str,
-    pub(crate) package: &'static str,
-    pub(crate) purpose: &'static str,
-}
-
-/// All that tests use.
-pub(crate) const NEEDS: &[Need] = &[
-    Need {
-        program: "ignition-validate",
-        package: "ignition",
-        purpose: "Ignition's own judgement of configurations",
-    },
-    Need { program: "ignition", package: "ignition", purpose: "applying configurations" },
-    Need { program: "udhcpc", package: "udhcpc", purpose: "a real DHCP client" },
-    Need { program: "dhclient", package: "isc-dhcp-client", purpose: "another DHCP client" },
-    Need { program: "dhcpcd", package: "dhcpcd-base", purpose: "a third DHCP client" },
-    Need { program: "systemd-networkd", package: "systemd", purpose: "a fourth DHCP client" },
-    Need { program: "networkctl", package: "systemd", purpose: "what it is asked by" },
-    Need { program: "dbus-daemon", package: "dbus-daemon", purpose: "how it is asked" },
-    Need { program: "tcpdump", package: "tcpdump", purpose: "seeing what clients send" },
-    Need { program: "perfdhcp", package: "kea-admin", purpose: "many DHCP clients at once" },
-    Need { program: "wrk", package: "wrk", purpose: "many HTTP clients at once" },
-    Need { program: "dnsmasq", package: "dnsmasq-base", purpose: "another boot server" },
-    Need { program: "curl", package: "curl", purpose: "a real HTTP client" },
-    Need { program: "ip", package: "iproute2", purpose: "network namespaces" },
-    Need { program: "openssl", package: "openssl", purpose: "an agent that answers nonsense" },
-    Need { program: "nsenter", package: "util-linux", purpose: "nodes in namespaces" },
-    Need { program: "ps", package: "procps", purpose: "looking at daemons" },
-    Need { program: "mkfs.ext4", package: "e2fsprogs", purpose: "power cuts on ext4" },
-    Need { program: "mkfs.xfs", package: "xfsprogs", purpose: "power cuts on XFS" },
-    Need { program: "jq", package: "jq", purpose: "reading answers in scripts" },
-    Need { program: "gnt-job", package: "ganeti", purpose: "real Ganeti clients" },
-    Need { program: "hbal", package: "ganeti", purpose: "clients of its remote API" },
-    Need { program: "systemd-analyze", package: "systemd", purpose: "checking the units" },
-    Need { program: "debootstrap", package: "debootstrap", purpose: "a Debian to install on" },
-    Need { program: "systemd-nspawn", package: "systemd-container", purpose: "starting it" },
-    Need { program: "valgrind", package: "valgrind", purpose: "counting instructions" },
-    Need { program: "zsh", package: "zsh", purpose: "its completions" },
-    Need { program: "fish", package: "fish", purpose: "its completions" },
-    Need {
-        program: "qemu-system-x86_64",
-        package: "qemu-system-x86",
-        purpose: "machines that boot",
-    },
-    Need { program: "ipmitool", package: "ipmitool", purpose: "management controllers by IPMI" },
-    Need { program: "ipmi_sim", package: "openipmi", purpose: "a simulated controller" },
-    Need { program: "objcopy", package: "binutils", purpose: "unified kernel images" },
-    Need { program: "netplan", package: "netplan.io", purpose: "reading what is rendered for it" },
-    Need { program: "unshare", package: "util-linux", purpose: "interfaces that nobody else sees" },
-    Need { program: "script", package: "bsdutils", purpose: "its terminal" },
-    Need { program: "chromium", package: "chromium", purpose: "a browser at the front door" },
-    Need { program: "python3", package: "python3-venv", purpose: "programs that come by pip" },
-];
-
-/// Daemons that an installation would start: their packages are unpacked below the directory that cargo
-/// builds into. What they need of libraries comes with [`NEEDS`], or is on every Debian.
-pub(crate) const UNPACKED: &[Need] = &[
-    Need { program: "dhcrelay", package: "isc-dhcp-relay", purpose: "a real DHCP relay" },
-    Need { program: "kea-dhcp4", package: "kea-dhcp4-server", purpose: "another DHCP server" },
-    Need { program: "nginx", package: "nginx", purpose: "another HTTP server" },
-    Need { program: "nmcli", package: "network-manager", purpose: "reading keyfiles" },
-];
-
-/// Programs of Python that no Debian package has: pip installs them below the directory that cargo builds
-/// into, which needs no root. The version is fixed, so that a test looks for the same faults everywhere.
-pub(crate) const BY_PIP: &[Need] = &[
-    Need {
-        program: "schemathesis",
-        package: "schemathesis==4.32.5",
-        purpose: "requests made of the front door's own description",
-    },
-    Need {
-        program: "sushy-emulator",
-        package: "sushy-tools==2.2.0",
-        purpose: "a simulated controller that speaks Redfish",
-    },
-    Need {
-        program: "ironic-python-agent",
-        package: "ironic-python-agent==13.0.0",
-        purpose: "a real agent in a ramdisk",
-    },
-];
+pub(crate) use install::update;
+pub(crate) use table::{NEEDS, Need};
 
 /// Where programs are besides `PATH`, which lacks these for ordinary users.
 const SYSTEM_DIRS: &[&str] = &[
@@ -100,153 +24,152 @@ const SYSTEM_DIRS: &[&str] = &[
     "/lib/systemd",
     "/usr/lib/dracut/modules.d/30ignition",
 ];
-/// Where programs are below [`unpacked`].
-const UNPACKED_DIRS: &[&str] = &["usr/sbin", "usr/bin", "sbin", "bin"];
+/// Seconds that a program may take to say that it is there: large ones of Python take some on a busy machine.
+const ANSWER_MAX: &str = "60";
 
-/// Installs new packages only: no upgrade of what is there, no removal, and (as `apt-get` refuses
-/// it unless told otherwise) no downgrade. Another installation that runs is waited for.
-const INSTALL: &[&str] = &[
-    "install",
-    "--yes",
-    "--no-install-recommends",
-    "--no-upgrade",
-    "--no-remove",
-    "-o",
-    "DPkg::Lock::Timeout=600",
-];
-
-/// The programs that are not there.
-pub(crate) fn missing() -> Vec<&'static Need> {
-    all().filter(|need| find(need.program).is_none()).collect()
+/// Something that is not there.
+#[derive(Debug, Clone)]
+pub(crate) struct Lack {
+    pub(crate) need: &'static Need,
+    /// What the system or the program said.
+    why: String,
 }
 
-/// All that tests use, installed or unpacked.
-pub(crate) fn all() -> impl Iterator<Item = &'static Need> {
-    NEEDS.iter().chain(UNPACKED).chain(BY_PIP)
-}
-
-/// Whether pip installs it.
-fn comes_by_pip(need: &Need) -> bool {
-    BY_PIP.iter().any(|one| one.package == need.package)
-}
-
-/// What a person does to have it.
-pub(crate) fn remedy(need: &Need) -> String {
-    if comes_by_pip(need) {
-        return format!("run `cargo xtask test install`, which asks pip for {}", need.package);
+impl Lack {
+    pub(crate) fn not_installed(need: &'static Need) -> Self {
+        Self { need, why: "it is not installed".to_owned() }
     }
-    format!("as root: apt-get install {}", need.package)
+
+    /// Why it is not there, and what to do.
+    pub(crate) fn why(&self) -> String {
+        format!("{}; {}", self.why, self.need.remedy())
+    }
 }
 
-/// The file of one of these programs, which is installed if that is allowed.
+impl fmt::Display for Lack {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "`{}`: {}", self.need.program, self.why())
+    }
+}
+
+/// Has come what of these is missing, as far as that is allowed; gives what is still missing.
+pub(crate) fn prepare(needs: &[&'static Need]) -> Vec<Lack> {
+    let missing = lacking(needs);
+    if missing.is_empty() {
+        return missing;
+    }
+    println!("missing: {}", names(missing.iter().map(|lack| lack.need)));
+    let needs: Vec<&Need> = missing.iter().map(|lack| lack.need).collect();
+    install::bring(&needs);
+    lacking(&needs)
+}
+
+/// The rows of these programs.
+///
+/// # Panics
+/// If one has no row.
+pub(crate) fn of(programs: &[&str]) -> Vec<&'static Need> {
+    let row = |program: &&str| {
+        let row = NEEDS.iter().find(|need| need.program == *program);
+        row.unwrap_or_else(|| panic!("`{program}` has no row in the table of needs"))
+    };
+    programs.iter().map(row).collect()
+}
+
+/// Those that are not there. All are asked at once.
+pub(crate) fn lacking(needs: &[&'static Need]) -> Vec<Lack> {
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = needs.iter().map(|&need| scope.spawn(move || ask(need))).collect();
+        let answers = asked.into_iter().filter_map(|asked| {
+            asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).err()
+        });
+        answers.collect()
+    })
+}
+
+/// Asks a program whether it does what is wanted of it.
+fn ask(need: &'static Need) -> Result<(), Lack> {
+    let file = find(need.program).ok_or_else(|| Lack::not_installed(need))?;
+    let lack = |why| Lack { need, why };
+    let mut command = Command::new("timeout");
+    command.args([ANSWER_MAX, "sh", "-c", need.ask]).arg(file);
+    command.env("PATH", path()).stdin(Stdio::null());
+    let output = command.output().map_err(|error| lack(format!("cannot ask it: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    let last = said.lines().last().map(|line| stdx::text::line(line).into_owned());
+    let last = last.unwrap_or_else(|| output.status.to_string());
+    Err(lack(format!("it does not work ({last})")))
+}
+
+/// The file of one of these programs, which comes if that is allowed.
 ///
 /// # Errors
 /// Why it is not there, and what to do.
 pub fn provide(program: &str) -> Result<PathBuf, String> {
-    if let Some(file) = find(program) {
-        return Ok(file);
-    }
-    let need = all().find(|need| need.program == program);
-    let need = need.ok_or_else(|| format!("`{program}` is missing"))?;
-    let told = |why: &str| format!("`{program}`: {why}; {}", remedy(need));
-    may_install(need).map_err(|why| told(&why))?;
-    fetch(&[need]);
-    find(program).ok_or_else(|| told("it could not be installed, see above"))
-}
-
-/// Installs or unpacks those packages, as far as that is allowed and succeeds.
-pub(crate) fn fetch(missing: &[&Need]) {
-    let allowed: Vec<&Need> =
-        missing.iter().copied().filter(|need| may_install(need).is_ok()).collect();
-    if allowed.iter().any(|need| !comes_by_pip(need)) {
-        update();
-    }
-    for need in allowed {
-        if comes_by_pip(need) {
-            pip(need.package);
-        } else if UNPACKED.iter().any(|one| one.package == need.package) {
-            unpack(need.package);
-        } else {
-            apt(&[INSTALL, &[need.package]].concat());
-        }
+    match prepare(&of(&[program])).first() {
+        Some(lack) => Err(lack.to_string()),
+        None => find(program).ok_or_else(|| format!("`{program}` went away")),
     }
 }
 
-/// Below it lie daemons that are not installed.
-fn unpacked() -> PathBuf {
-    target_dir().join("unpacked")
+/// Why one of these programs is not there, and what to do; none if all are.
+#[must_use]
+pub fn missing(programs: &[&str]) -> Option<String> {
+    lacking(&of(programs)).first().map(Lack::to_string)
 }
 
-fn unpack(package: &str) {
-    println!("$ apt-get download {package}; dpkg-deb -x");
-    let script = "set -e; mkdir -p \"$0\"; cd \"$0\"; apt-get download \"$1\"
-        for file in \"$1\"_*.deb; do dpkg-deb -x \"$file\" .; rm \"$file\"; done";
-    let mut command = Command::new("sh");
-    command.args(["-c", script]).arg(unpacked()).arg(package);
-    told("apt-get download", command);
+/// A command by one of these programs.
+#[must_use]
+pub fn command(program: &str) -> Command {
+    Command::new(find(program).unwrap_or_else(|| program.into()))
 }
 
-/// Where programs of Python are installed.
-fn python() -> PathBuf {
-    target_dir().join("python")
-}
-
-fn pip(package: &str) {
-    println!("$ python3 -m venv; pip install {package}");
-    let script = "python3 -m venv \"$0\" &&
-        \"$0/bin/pip\" install --quiet --disable-pip-version-check \"$1\"";
-    let mut command = Command::new("sh");
-    command.args(["-c", script]).arg(python()).arg(package);
-    told("pip", command);
-}
-
-/// Reads the lists of packages, of which a fresh machine has none. Where that fails, the installation
-/// says more.
-pub(crate) fn update() {
-    apt(&["update", "-o", "DPkg::Lock::Timeout=600"]);
-}
-
-/// Whether it may be installed here, or why not.
-pub(crate) fn may_install(need: &Need) -> Result<(), String> {
-    if comes_by_pip(need) {
-        return Ok(());
-    }
-    if !nix::unistd::geteuid().is_root() {
-        return Err("it is not installed, and only root may install it".to_owned());
-    }
-    match find("apt-get") {
-        Some(_) => Ok(()),
-        None => Err("it is not installed, and there is no apt-get".to_owned()),
-    }
-}
-
-fn apt(arguments: &[&str]) {
-    println!("$ apt-get {}", arguments.join(" "));
-    let mut command = Command::new("apt-get");
-    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-    told("apt-get", command);
-}
-
-fn told(name: &str, mut command: Command) {
-    match command.status() {
-        Ok(status) if status.success() => {}
-        Ok(status) => println!("{name} failed ({status})"),
-        Err(error) => println!("{name} does not start: {error}"),
-    }
-}
-
-/// The file of a program.
+/// The file of a program, the way it runs: one that is unpacked is there because no other works.
 #[must_use]
 pub fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let system = SYSTEM_DIRS.iter().map(PathBuf::from);
-    let unpacked = UNPACKED_DIRS.iter().map(|dir| unpacked().join(dir));
-    let unpacked = unpacked.chain([python().join("bin")]);
-    find_in(program, std::env::split_paths(&path).chain(system).chain(unpacked))
+    dirs().into_iter().map(|dir| dir.join(program)).find(|file| is_program(file))
 }
 
-fn find_in(program: &str, mut dirs: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
-    dirs.find_map(|dir| Some(dir.join(program)).filter(|file| is_program(file)))
+/// `PATH` with what is unpacked or installed below the directory that cargo builds into, for commands that
+/// call programs by their names alone.
+pub(crate) fn path() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(dirs()).unwrap_or(path)
+}
+
+fn dirs() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let mut dirs = vec![install::unpacked().join("bin")];
+    // A process that was started with this path finds all of it there.
+    if path.first() == dirs.first() {
+        return path;
+    }
+    dirs.extend(path);
+    dirs.extend(SYSTEM_DIRS.iter().map(PathBuf::from));
+    dirs.push(install::python().join("bin"));
+    dirs
+}
+
+/// A command beside a program, as the installation that has it sees it: where it was unpacked, its files and
+/// modules are visible to nobody else.
+#[must_use]
+pub fn beside(program: &str, command: &str) -> Command {
+    let Some(tree) = tree(program) else { return Command::new(command) };
+    let mut run = Command::new(tree.join("run"));
+    run.arg(command);
+    run
+}
+
+/// Below it lie the files of a program that was unpacked, as they would below the root; none if it is installed.
+pub(crate) fn tree(program: &str) -> Option<PathBuf> {
+    let file = find(program)?;
+    let run = file.starts_with(install::unpacked()).then(|| file.canonicalize().ok())??;
+    run.parent().map(Path::to_owned)
 }
 
 fn is_program(file: &Path) -> bool {
@@ -261,17 +184,45 @@ pub(crate) fn names<'n>(needs: impl Iterator<Item = &'n Need>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::table::Source;
     use super::*;
 
+    const fn need(program: &'static str, ask: &'static str) -> Need {
+        Need { program, ask, source: Source::Installed("dash"), purpose: "a test" }
+    }
+
+    static WORKS: Need = need("sh", r#""$0" -c true"#);
+    static BROKEN: Need = need("sh", "echo begins; echo 'libnm.so.0 is missing' >&2; exit 127");
+    static SILENT: Need = need("sh", "exit 3");
+    static ABSENT: Need = need("no-such-program", "true");
+
     #[test]
-    fn programs_are_found_by_name_and_mode() {
+    fn only_a_program_that_answers_is_there() {
+        let missing = lacking(&[&WORKS, &BROKEN, &SILENT, &ABSENT]);
+        let told: Vec<String> = missing.iter().map(Lack::to_string).collect();
+        let expected = [
+            "`sh`: it does not work (libnm.so.0 is missing); as root: apt-get install dash",
+            "`sh`: it does not work (exit status: 3); as root: apt-get install dash",
+            "`no-such-program`: it is not installed; as root: apt-get install dash",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_program_is_a_file_that_can_be_run() {
         let dir = tempfile::tempdir().unwrap();
-        let dirs = || [PathBuf::from("/nonexistent"), dir.path().to_owned()].into_iter();
         let tool = dir.path().join("tool");
         stdx::atomic::write(&tool, b"", 0o644).unwrap();
-        assert_eq!(find_in("tool", dirs()), None, "a file that cannot be run is no program");
+        assert!(!is_program(&tool) && !is_program(dir.path()));
         stdx::atomic::write(&tool, b"", 0o755).unwrap();
-        assert_eq!(find_in("tool", dirs()), Some(tool));
-        assert!(find("sh").is_some());
+        assert!(is_program(&tool));
+    }
+
+    #[test]
+    fn what_is_unpacked_goes_before_what_does_not_work() {
+        let unpacked = install::unpacked().join("bin");
+        assert_eq!(dirs().first(), Some(&unpacked));
+        let all = path();
+        assert_eq!(std::env::split_paths(&all).next(), Some(unpacked));
     }
 }

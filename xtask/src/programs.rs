@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::{cargo, target_dir};
+use crate::{cargo, needs, target_dir};
 
 /// How the programs are compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +127,8 @@ impl Programs {
     #[must_use]
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.dir.join(name));
+        // The master calls what switches machines by its name.
+        command.env("PATH", needs::path());
         if let Some(disk) = &self.own_disk {
             command.env("LD_PRELOAD", &disk.library);
             command.env(FLUSH_US, disk.flush.as_micros().to_string());

@@ -3,10 +3,11 @@
 //! In reading order: [`steps`] is the table of what is run; [`inputs`] tells whether what a step covers
 //! has changed; [`install`] gets what the tests want of the machine; [`junit`] reads what came of them and
 //! [`skips`] finds tests that passed without testing; [`units`] checks the service files, [`package`]
-//! installs the packages on a machine of its own.
+//! installs the packages on a machine of its own, [`fresh`] demonstrates on one.
 
 pub mod steps;
 
+pub mod fresh;
 pub mod inputs;
 pub mod install;
 pub mod junit;

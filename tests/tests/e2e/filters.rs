@@ -1,15 +1,12 @@
 //! Filter rules as an operator of Ganeti has them: its own `gnt-filter`, and what becomes of jobs.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use luxi::method::{QueryConfigValues, SetWatcherPause};
 use serde_json::{Value, json};
 use tests::cluster::Cluster;
 use tests::run::{Ended, run};
 
-/// Where the Debian package has it.
-const GNT_FILTER: &str = "/usr/sbin/gnt-filter";
 /// A job that runs until it is canceled, and holds no locks.
 const LONG: &str = "debug delay 1000 --no-locks";
 const SHORT: &str = "debug delay 0 --no-locks";
@@ -19,16 +16,14 @@ const NEW: &str = r#"[["jobid", [">", "id", "watermark"]]]"#;
 /// Ganeti's client, and a cluster with the socket where it looks.
 struct Ganeti {
     cluster: Cluster,
+    programs: tests::ganeti::Ganeti,
     root: PathBuf,
 }
 
 impl Ganeti {
     /// Without its client there is nothing to test.
     fn begin(test: &str) -> Option<Self> {
-        if !Path::new(GNT_FILTER).exists() {
-            tests::skip(test, &format!("{GNT_FILTER} is not installed (package ganeti)"));
-            return None;
-        }
+        let programs = tests::ganeti::Ganeti::find(test)?;
         let cluster = Cluster::begin();
         let root = cluster.dir().join("ganeti").join("n1.example");
         let sockets = root.join("var/run/ganeti/socket");
@@ -37,11 +32,11 @@ impl Ganeti {
         }
         let socket = cluster.master.layout().luxi_socket();
         std::os::unix::fs::symlink(socket, sockets.join("ganeti-query")).unwrap();
-        Some(Self { cluster, root })
+        Some(Self { cluster, programs, root })
     }
 
     fn filter(&self, args: &[&str]) -> Ended {
-        let mut command = Command::new(GNT_FILTER);
+        let mut command = self.programs.command("gnt-filter");
         command.args(args).env("GANETI_ROOTDIR", &self.root).env("GANETI_HOSTNAME", "n1.example");
         run(command)
     }

@@ -16,18 +16,15 @@ mod switches;
 mod tokens;
 
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::Command;
 
 use model::layout::RAPI_PORT;
 use tests::cluster::{Cluster, Host, MASTER, PATIENCE};
+use tests::ganeti::Ganeti;
 use tests::run::{Ended, run, wait_for};
 
 /// Users with each role; `alice` operates, `root` administers, `bob` looks.
 const USERS: &str = "alice secret write\nroot top admin\nbob {HA1}HA1 read\n";
-/// Where Debian's packages have Ganeti's tools and modules, if nowhere else.
-const GANETI: &str = "/usr/share/ganeti/3.0";
-const HTOOLS: &str = "/usr/lib/ganeti/3.0/usr/bin";
 
 /// A cluster with a front door on its first machine.
 struct Front {
@@ -97,30 +94,11 @@ impl Front {
     }
 }
 
-fn python() -> Option<Command> {
-    let mut python = Command::new("/usr/bin/python3");
-    let mut packaged = Command::new("/usr/bin/python3");
-    if run({
-        packaged.args(["-c", "import ganeti.rapi.client"]);
-        packaged
-    })
-    .status
-    .success()
-    {
-        return Some(python);
-    }
-    // The same client is a part of Ganeti itself.
-    python.env("PYTHONPATH", GANETI);
-    Path::new(GANETI).exists().then_some(python)
-}
-
 #[test]
 fn ganetis_own_client_does_everything_that_there_is() {
-    let Some(mut python) = python() else {
-        let why = "Ganeti's client is missing; as root: apt-get install python3-ganeti-rapi";
-        return tests::skip("ganetis_own_client_does_everything_that_there_is", why);
-    };
+    let Some(ganeti) = Ganeti::find("Ganeti's client of its remote API") else { return };
     let front = Front::begin();
+    let mut python = ganeti.python();
     python.arg("-c").arg(include_str!("front/client.py"));
     python.args([&front.door.address.to_string(), MASTER]);
     let told = run(python);
@@ -132,17 +110,13 @@ fn ganetis_own_client_does_everything_that_there_is() {
 
 #[test]
 fn ganetis_htools_see_the_cluster() {
-    let tool = |name: &str| Path::new(HTOOLS).join(name);
-    if !tool("hbal").exists() {
-        let why = "htools are not installed; as root: apt-get install ganeti";
-        return tests::skip("ganetis_htools_see_the_cluster", why);
-    }
+    let Some(ganeti) = Ganeti::find("Ganeti's planners at its remote API") else { return };
     let front = Front::begin();
     for (name, wanted) in [
         ("hinfo", "Loaded 1 node, 0 instances, 1 node group"),
         ("hbal", "Cluster is empty, exiting"),
     ] {
-        let mut command = Command::new(tool(name));
+        let mut command = ganeti.command(name);
         command.args(["-m", &format!("https://alice:secret@{}", front.authority())]);
         let told = run(command);
         assert!(told.ok().contains(wanted), "{told:?}");

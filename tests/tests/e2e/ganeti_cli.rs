@@ -5,14 +5,13 @@
 mod ends;
 
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use tests::cluster::{Cluster, MASTER};
+use tests::ganeti::Ganeti;
 use tests::run::{Ended, run};
 
-/// Where Ganeti's programs are installed.
-const GANETI: &str = "/usr/sbin";
 /// Holds the master's node until it is canceled.
 const HOLD: &str = "debug delay 1000";
 /// Fails, so that its second opcode is not begun.
@@ -25,6 +24,7 @@ const PROGRAMS: [&str; 7] =
 /// Both command lines at one master.
 struct Both {
     cluster: Cluster,
+    ganeti: Ganeti,
     root: PathBuf,
     links: PathBuf,
 }
@@ -41,11 +41,7 @@ enum Agree {
 impl Both {
     /// `None` where Ganeti is not installed.
     fn begin() -> Option<Self> {
-        let installed = |program: &&str| Path::new(GANETI).join(program).exists();
-        if !PROGRAMS.iter().all(installed) {
-            tests::skip("Ganeti's command line beside ours", "Ganeti's clients are not installed");
-            return None;
-        }
+        let ganeti = Ganeti::find("Ganeti's command line beside ours")?;
         let cluster = Cluster::begin();
         // Ganeti takes the last part of the root for the name of the host.
         let root = cluster.dir().join("ganeti").join(MASTER);
@@ -59,27 +55,26 @@ impl Both {
         for program in PROGRAMS {
             symlink(&gnt, links.join(program)).unwrap();
         }
-        Some(Self { cluster, root, links })
+        Some(Self { cluster, ganeti, root, links })
     }
 
-    fn command(program: PathBuf, words: &[String]) -> Command {
-        let mut command = Command::new(program);
+    fn prepare(command: &mut Command, words: &[String]) {
         // Python orders some lists by chance otherwise.
         command.args(words).env("TZ", "UTC").env("PYTHONHASHSEED", "0");
-        command
     }
 
     fn theirs(&self, line: &str) -> Ended {
         let words = words(line);
-        let program = Path::new(GANETI).join(&words[0]);
-        let mut command = Self::command(program, &words[1..]);
+        let mut command = self.ganeti.command(&words[0]);
+        Self::prepare(&mut command, &words[1..]);
         command.env("GANETI_ROOTDIR", &self.root).env("GANETI_HOSTNAME", MASTER);
         run(command)
     }
 
     fn ours(&self, line: &str) -> Ended {
         let words = words(line);
-        let mut command = Self::command(self.links.join(&words[0]), &words[1..]);
+        let mut command = Command::new(self.links.join(&words[0]));
+        Self::prepare(&mut command, &words[1..]);
         command.env("GANTRY_ROOT", &self.cluster.master.root);
         run(command)
     }

@@ -7,11 +7,9 @@ use std::process::{Command, Stdio};
 use luxi::Client;
 use luxi::method::QueryClusterInfo;
 use tests::cluster::{Cluster, PATIENCE};
+use tests::ganeti::Ganeti;
 use tests::run::wait_for;
-use tests::skip;
 
-/// Where Ganeti's Debian package puts its clients.
-const GANETI_CLIENTS: &str = "/usr/sbin";
 /// What Ganeti takes the machine for, with a root directory of its own.
 const HOST: &str = "n1.example";
 
@@ -110,12 +108,7 @@ fn ganeti_lists_the_job(root: &Path) {
 
 /// A client of Ganeti; `None` where there is none.
 pub(crate) fn ganeti(root: &Path, program: &str, words: &[&str]) -> Option<Command> {
-    let path = Path::new(GANETI_CLIENTS).join(program);
-    if !path.exists() {
-        skip(program, "Ganeti is not installed");
-        return None;
-    }
-    let mut command = Command::new(path);
+    let mut command = Ganeti::find(program)?.command(program);
     command.args(words).env("GANETI_ROOTDIR", root).env("GANETI_HOSTNAME", HOST);
     Some(command)
 }

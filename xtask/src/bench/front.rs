@@ -6,7 +6,6 @@ pub(in crate::bench) mod wrk;
 use std::io;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Instant;
 
 use super::client::Question;
@@ -165,7 +164,7 @@ impl<'c> Door<'c> {
 
     /// One request over a connection of its own; gives its milliseconds without those of the connection.
     fn curl(&self, user: &str, path: &str) -> Result<f64, ClusterError> {
-        let mut curl = Command::new("curl");
+        let mut curl = needs::command("curl");
         curl.args(["--silent", "--show-error", "--fail", "--insecure", "--output", "/dev/null"]);
         curl.args(["--user", &format!("{user}:secret")]);
         curl.args(["--write-out", "%{time_appconnect} %{time_total}", &self.url(path)]);

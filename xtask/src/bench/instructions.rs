@@ -158,10 +158,8 @@ fn count(runner: &Path) -> Result<Counts, InstructionsError> {
 /// Where programs are found, the runner first.
 fn path_with(runner: &Path) -> OsString {
     let mut path = runner.parent().map(|dir| dir.as_os_str().to_owned()).unwrap_or_default();
-    if let Some(before) = std::env::var_os("PATH") {
-        path.push(":");
-        path.push(before);
-    }
+    path.push(":");
+    path.push(needs::path());
     path
 }
 

@@ -1,9 +1,9 @@
 //! Networks: addresses of one pool claimed in large jobs, files rendered for ten thousand machines, and
 //! steps planned for a host with many interfaces.
 
+use std::process::Command;
 use std::time::Instant;
 
-use hostnet::HostNetwork;
 use luxi::client::Client;
 use luxi::method::{GantryNetworkFiles, SubmitJob};
 use model::OpInput;
@@ -16,11 +16,11 @@ use super::cluster::{Cluster, ClusterError};
 use super::register::{MACHINES_PER_RACK, MODE, RACKS, register, serial};
 use super::report::{Report, Target};
 use super::{BenchError, Setting, client};
+use crate::guest::{GuestError, run};
+use crate::programs;
 
 /// Jobs of [`CLAIMS_MAX`] claims each.
 const JOBS: usize = 10;
-/// Interfaces of the host for which steps are planned.
-const INTERFACES: usize = 500;
 /// The template that is rendered.
 const TEMPLATE: &str = "
 links:
@@ -54,8 +54,7 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     report.add_compared("network.last_claims", last, "s", first);
     report.aim("network.last_claims", Target::RatioBelow(1.5));
     render(&cluster, &mut client, report)?;
-    plan(report);
-    Ok(())
+    plan(report)
 }
 
 fn count(number: usize) -> f64 {
@@ -102,25 +101,16 @@ fn render(cluster: &Cluster, client: &mut Client, report: &mut Report) -> Result
     Ok(())
 }
 
-/// A host with many VLANs of which each gets another address.
-fn plan(report: &mut Report) {
-    let host = |third: u8| {
-        let links = (1..INTERFACES).map(|number| {
-            let last = number % 250 + 1;
-            let second = number / 250;
-            format!(
-                "\n  - {{name: vlan{number}, kind: vlan, vlan: {number}, parent: eth0, addresses: [10.{second}.{third}.{last}/32]}}"
-            )
-        });
-        let text = format!("links:\n  - {{name: eth0}}{}", links.collect::<String>());
-        HostNetwork::from_yaml(&text).expect("a network")
+/// What a host with many interfaces takes, by the example of the planner.
+fn plan(report: &mut Report) -> Result<(), BenchError> {
+    let program = programs::example("hostnet", "plan", &[])?;
+    let said = run(&mut Command::new(program))?;
+    let numbers: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [steps, milliseconds] = numbers[..] else {
+        return Err(GuestError::Impossible(format!("the planner said `{}`", said.trim())).into());
     };
-    let (actual, desired) = (host(1), host(2));
-    let begun = Instant::now();
-    let planned = hostnet::plan(&actual, &desired);
-    let took = begun.elapsed();
-    let steps = planned.map_or(0, |plan| plan.steps.len());
-    report.add("network.steps_of_500_interfaces", count(steps), "steps");
-    report.add("network.plan_500_interfaces", took.as_secs_f64() * 1e3, "ms");
+    report.add("network.steps_of_500_interfaces", steps, "steps");
+    report.add("network.plan_500_interfaces", milliseconds, "ms");
     report.aim("network.plan_500_interfaces", Target::ValueBelow(50.0));
+    Ok(())
 }

@@ -2,8 +2,13 @@
 
 use super::{DemoError, Play};
 use crate::guest::GuestError;
-use crate::guest::power::Protocol;
+use crate::guest::parts::Parts;
+use crate::guest::power::{IPMI_PROGRAMS, Protocol};
 use crate::guest::rack::{Guest, Rack, SOON};
+use crate::needs;
+
+/// The variable that tells why no guest can boot.
+pub(super) const IMPOSSIBLE: &str = "GANTRY_DEMO_NO_GUEST";
 
 /// The machine's serial number.
 const SERIAL: &str = "SN-0004";
@@ -16,15 +21,21 @@ const STRANGERS_MAC: &str = "52:54:00:00:00:99";
 /// First words of the lines of a console that tell how far the guest is.
 const TOLD: &[&str] = &[">>Start HTTP Boot", "iPXE", "http://", "GUEST"];
 
+/// Has come what a guest is made of, or tells why it cannot boot.
+pub(super) fn prepare() -> Result<(), String> {
+    Parts::provide().map_err(|error| crate::chain(&error))?;
+    needs::prepare(&needs::of(IPMI_PROGRAMS)).first().map_or(Ok(()), |lack| Err(lack.to_string()))
+}
+
 pub(super) fn boot(play: &Play) -> Result<(), DemoError> {
-    if !super::is_by_root() {
-        println!("  skipped: no guest can run here: its network namespaces need root");
+    if let Ok(why) = std::env::var(IMPOSSIBLE) {
+        play.skip(&why);
         return Ok(());
     }
     let rack = match Rack::new(play.programs.clone(), &play.stage.root(), 1, 2) {
         Ok(rack) => rack,
         Err(GuestError::Impossible(why)) => {
-            println!("  skipped: no guest can run here: {why}");
+            play.skip(&why);
             return Ok(());
         }
         Err(error) => return Err(error.into()),

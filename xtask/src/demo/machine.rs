@@ -6,18 +6,22 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use model::MacAddress;
-use netboot::dhcp::packet::{MessageType, Packet, option};
 use socket2::{Domain, Socket, Type};
+
+use crate::dhcp::{ACK, COOKIE, DISCOVER, HEADER, REQUEST, Reply, reply};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest boot script that is read.
 const SCRIPT_BYTES_MAX: u64 = 64 * 1_024;
-/// Length of the fixed part of a DHCP packet, RFC 2131 section 2.
-const HEADER_BYTES: usize = 236;
-const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
-/// Answers go to the port that the relay asked from, RFC 8357.
-const SOURCE_PORT: [u8; 2] = [option::RELAY_SOURCE_PORT, 0];
+/// iPXE says so in option 77.
+const USER_CLASS: [u8; 6] = [77, 4, b'i', b'P', b'X', b'E'];
+/// Of the relay, option 82: answers go to the port that it asked from, RFC 8357.
+const SOURCE_PORT: [u8; 4] = [82, 2, 19, 0];
+const REQUESTED_ADDRESS: u8 = 50;
+const MESSAGE_TYPE: u8 = 53;
+const SERVER_ID: u8 = 54;
+const END: u8 = 255;
 
 /// A simulated machine.
 #[derive(Debug, Clone, Copy)]
@@ -47,51 +51,40 @@ impl Machine {
     pub fn lease(&self) -> io::Result<Lease> {
         let socket = UdpSocket::bind((self.relay, 0))?;
         socket.set_read_timeout(Some(PATIENCE))?;
-        let offer = self.ask(&socket, MessageType::Discover, &[])?;
-        let address = offer.header.yiaddr;
-        let server = offer.option(option::SERVER_ID).unwrap_or_default().to_vec();
-        let chosen =
-            [(option::REQUESTED_ADDRESS, address.octets().to_vec()), (option::SERVER_ID, server)];
-        let ack = self.ask(&socket, MessageType::Request, &chosen)?;
-        if ack.message_type() != Some(MessageType::Ack) {
-            return Err(io::Error::other(format!("{:?} instead of an ACK", ack.message_type())));
+        let Reply { address, server, .. } = self.ask(&socket, DISCOVER, &[])?;
+        let chosen = [(REQUESTED_ADDRESS, address), (SERVER_ID, server)];
+        let answer = self.ask(&socket, REQUEST, &chosen)?;
+        if answer.kind != ACK {
+            let why = format!("a message of type {} instead of an ACK", answer.kind);
+            return Err(io::Error::other(why));
         }
-        let boot_file = ack.option(option::BOOT_FILE).unwrap_or_default();
-        let boot_file = String::from_utf8_lossy(boot_file).into_owned();
-        Ok(Lease { address, boot_file })
+        Ok(Lease { address, boot_file: answer.boot_file })
     }
 
-    fn ask(
-        &self,
-        socket: &UdpSocket,
-        kind: MessageType,
-        options: &[(u8, Vec<u8>)],
-    ) -> io::Result<Packet> {
+    fn ask(&self, socket: &UdpSocket, kind: u8, options: &[(u8, Ipv4Addr)]) -> io::Result<Reply> {
         socket.send_to(&self.packet(kind, options), self.server)?;
         let mut buffer = [0; 1_500];
         let length = socket.recv(&mut buffer)?;
         let answer = buffer.get(..length).unwrap_or_default();
-        Packet::decode(answer).map_err(|error| io::Error::other(error.to_string()))
+        reply(answer).ok_or_else(|| io::Error::other("what was answered is no message of DHCP"))
     }
 
-    fn packet(&self, kind: MessageType, options: &[(u8, Vec<u8>)]) -> Vec<u8> {
-        let mut packet = vec![0; HEADER_BYTES];
+    fn packet(&self, kind: u8, options: &[(u8, Ipv4Addr)]) -> Vec<u8> {
+        let mut packet = vec![0; HEADER];
         // A request (1) over Ethernet (1) with addresses of 6 bytes, after one hop.
         packet[..4].copy_from_slice(&[1, 1, 6, 1]);
         packet[4..8].copy_from_slice(&self.mac.bytes()[2..]);
         packet[24..28].copy_from_slice(&self.relay.octets());
         packet[28..34].copy_from_slice(&self.mac.bytes());
-        packet.extend(MAGIC_COOKIE);
-        packet.extend([option::MESSAGE_TYPE, 1, kind as u8, option::USER_CLASS, 4]);
-        packet.extend(b"iPXE");
+        packet[236..].copy_from_slice(&COOKIE);
+        packet.extend([MESSAGE_TYPE, 1, kind]);
+        packet.extend(USER_CLASS);
         for (code, value) in options {
-            let length = u8::try_from(value.len()).unwrap_or(u8::MAX);
-            packet.extend([*code, length]);
-            packet.extend(value);
+            packet.extend([*code, 4]);
+            packet.extend(value.octets());
         }
-        packet.extend([option::RELAY_AGENT, 2]);
         packet.extend(SOURCE_PORT);
-        packet.push(option::END);
+        packet.push(END);
         packet
     }
 }

@@ -2,13 +2,13 @@
 
 use std::io::{self, IsTerminal};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
-use std::process::Command;
 use std::time::Duration;
 
 use model::layout::{BOOT_PORT, Layout, PEER_PORT, RAPI_PORT};
 
 use super::machine::{Machine, fetch};
 use super::{DemoError, Play, Scene, guest};
+use crate::needs;
 
 /// How long a daemon may take to serve.
 const SOON: Duration = Duration::from_secs(30);
@@ -183,6 +183,10 @@ fn ignition(play: &Play) -> Result<(), DemoError> {
 }
 
 fn front_door(play: &Play) -> Result<(), DemoError> {
+    if let Some(why) = needs::missing(&["curl"]) {
+        play.skip(&why);
+        return Ok(());
+    }
     let layout = Layout::new(play.root(1));
     let users = layout.rapi_users();
     let written = stdx::atomic::write(&users, b"alice secret write\nbob secret read\n", 0o640);
@@ -199,7 +203,7 @@ fn front_door(play: &Play) -> Result<(), DemoError> {
         let url = format!("https://{address}:{RAPI_PORT}{path}");
         let shown = options.join(" ");
         println!("$ curl --user {user}:secret {shown} {url}");
-        let mut curl = Command::new("curl");
+        let mut curl = needs::command("curl");
         curl.args(["--silent", "--show-error", "--cacert"]).arg(&authority);
         curl.args(["--user", &format!("{user}:secret")]).args(options).arg(&url);
         let command = format!("curl {url}");

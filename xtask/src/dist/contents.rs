@@ -99,15 +99,14 @@ const SCRIPTS: &[&str] = &["preinst", "postinst", "prerm", "postrm"];
 /// All packages, from programs that are built and are split into `directory`.
 ///
 /// # Errors
-/// A file cannot be read, or pages cannot be generated.
+/// A file cannot be read, or a program does not write its pages.
 pub fn packages(
     programs: &Programs,
     architecture: &str,
     release: &Release,
     directory: &Path,
 ) -> Result<Vec<Package>, DistError> {
-    let pages = pages::man_pages().map_err(DistError::Pages)?;
-    let completions = pages::completions();
+    let (pages, completions) = pages::generate(programs, &directory.join("share"))?;
     let libraries = licences::libraries()?;
     let (names, own): (Vec<_>, Vec<_>) = pages.into_iter().partition(|(file, _)| alias(file));
     let (name_words, own_words): (Vec<_>, Vec<_>) =

@@ -8,6 +8,8 @@ use std::process::Command;
 use super::{GuestError, run};
 use crate::{needs, target_dir};
 
+/// Programs that make guests and run them.
+pub const PROGRAMS: &[&str] = &["ip", "qemu-system-x86_64", "objcopy", "xz"];
 /// Packages that are unpacked beside the kernel's, and not installed.
 const PACKAGES: &[&str] = &["busybox-static", "ovmf", "ipxe", "systemd-boot-efi"];
 /// Depends on the newest kernel for machines without hardware.
@@ -128,7 +130,9 @@ impl Parts {
             let why = format!("the guests are x86_64, this machine is {}", std::env::consts::ARCH);
             return Err(GuestError::Impossible(why));
         }
-        needs::provide("qemu-system-x86_64").map_err(GuestError::Impossible)?;
+        if let Some(lack) = needs::prepare(&needs::of(PROGRAMS)).first() {
+            return Err(GuestError::Impossible(lack.to_string()));
+        }
         let place = target_dir().join("guest");
         let parts = Self::at(&place);
         if !parts.uki.is_file() || !parts.disk.is_dir() || !is_current(&place) {
@@ -254,7 +258,7 @@ fn build_initrd(unpacked: &Path, tree: &Path, initrd: &Path) -> Result<(), Guest
         copy(module, &target)?;
         // Busybox loads no compressed module.
         match module.extension().and_then(|end| end.to_str()) {
-            Some("xz") => drop(run(Command::new("xz").arg("-df").arg(&target))?),
+            Some("xz") => drop(run(needs::command("xz").arg("-df").arg(&target))?),
             Some("zst") => drop(run(Command::new("zstd").arg("-df").arg("--rm").arg(&target))?),
             _ => {}
         }
@@ -274,7 +278,7 @@ fn unify(stub: &Path, parts: &Parts, parameters: &str, to: &Path) -> Result<(), 
     stdx::atomic::write(&cmdline, parameters.as_bytes(), PROGRAM)
         .map_err(|error| file(&cmdline, io::Error::other(error)))?;
     let mut at = aligned(end_of_sections(stub)?);
-    let mut objcopy = Command::new("objcopy");
+    let mut objcopy = needs::command("objcopy");
     for (name, path) in
         [(".cmdline", &cmdline), (".initrd", &parts.initrd), (".linux", &parts.kernel)]
     {

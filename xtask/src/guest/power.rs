@@ -14,6 +14,8 @@ use super::{GuestError, run};
 use crate::needs;
 use crate::stage;
 
+/// Programs of a controller with IPMI, and of the master that asks it.
+pub const IPMI_PROGRAMS: &[&str] = &["ipmi_sim", "ipmitool"];
 /// The user that the controller knows.
 pub const USER: &str = "admin";
 /// Its password.
@@ -103,7 +105,7 @@ impl Power<'_> {
 
     /// A field of the guest in Redfish; nothing while the controller does not answer.
     fn told(&self, field: &str) -> String {
-        let mut curl = Command::new("curl");
+        let mut curl = needs::command("curl");
         let url = format!("http://{}:{REDFISH_PORT}{}", Ipv4Addr::LOCALHOST, self.system);
         curl.args(["--silent", "--max-time", "5", "--user", &format!("{USER}:{PASSWORD}"), &url]);
         let told = run(&mut self.rack.switch.at_node(1, &curl)).unwrap_or_default();
@@ -207,8 +209,9 @@ impl Rack {
 
 /// OpenIPMI's simulator, with its files in `dir`.
 fn ipmi(dir: &Path) -> Result<Command, GuestError> {
-    needs::provide("ipmi_sim").map_err(GuestError::Impossible)?;
-    needs::provide("ipmitool").map_err(GuestError::Impossible)?;
+    for program in IPMI_PROGRAMS {
+        needs::provide(program).map_err(GuestError::Impossible)?;
+    }
     let chassis = dir.join("chassis");
     let lan = format!(
         "name \"bmc\"\nset_working_mc 0x20\n  startlan 1\n    addr {} {PORT}\n    \
@@ -224,7 +227,7 @@ fn ipmi(dir: &Path) -> Result<Command, GuestError> {
     for (file, text) in [("power", "0"), ("wanted", ""), ("boot", "none")] {
         write(&dir.join(file), text)?;
     }
-    let mut simulator = Command::new("ipmi_sim");
+    let mut simulator = needs::command("ipmi_sim");
     let at = |name: &str| dir.join(name).display().to_string();
     simulator.args(["-c", &at("lan.conf"), "-f", &at("cmd.emu"), "-s", &at("state"), "-n"]);
     Ok(simulator)

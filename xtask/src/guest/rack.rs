@@ -13,6 +13,7 @@ use super::parts::Parts;
 use super::secure::Secure;
 use super::wires::{Switch, port};
 use super::{GuestError, run};
+use crate::needs;
 use crate::programs::Programs;
 use crate::stage::{Stage, StageError};
 
@@ -185,7 +186,7 @@ impl Rack {
         let (firmware, first) = guest.secure.map_or(usual, |s| (&s.firmware, &s.variables));
         fs::copy(first, &variables)
             .map_err(|error| GuestError::File { path: variables.display().to_string(), error })?;
-        let mut qemu = Command::new("qemu-system-x86_64");
+        let mut qemu = needs::command("qemu-system-x86_64");
         // A hypervisor inside a virtual machine may fail at once, and takes no less time to boot this.
         qemu.args(["-accel", "tcg,thread=multi"]);
         let machine = if guest.secure.is_some() { SECURE } else { &["-M", "q35"] };

@@ -2,46 +2,40 @@
 
 use super::skips::Skip;
 use super::{Outcome, Round};
-use crate::needs::{self, Need, names};
+use crate::needs::{self, Lack, NEEDS, names};
 
 /// The step: installs what is missing, or says what will not be tested. Never fails: what is still
 /// missing afterwards shows as skipped tests.
 pub(super) fn run(round: &mut Round) -> Outcome {
-    let missing = needs::missing();
+    let needs: Vec<_> = NEEDS.iter().collect();
+    let missing = needs::prepare(&needs);
     if missing.is_empty() {
-        println!("everything is there: {}", names(needs::all()));
+        println!("everything is there: {}", names(NEEDS.iter()));
         return Outcome::Passed;
     }
-    println!("missing: {}", names(missing.iter().copied()));
-    needs::fetch(&missing);
-    let still = needs::missing();
-    if still.is_empty() { Outcome::Passed } else { left_out(round, &still) }
+    left_out(round, &missing)
 }
 
-fn left_out(round: &mut Round, missing: &[&Need]) -> Outcome {
-    for need in missing {
-        let test = format!("what needs `{}` ({})", need.program, need.purpose);
-        let why = needs::may_install(need).err();
-        let why = why.unwrap_or_else(|| "it could not be installed, see above".to_owned());
-        round.skips.push(Skip { test, why: format!("{why}; {}", needs::remedy(need)) });
+fn left_out(round: &mut Round, missing: &[Lack]) -> Outcome {
+    for lack in missing {
+        let test = format!("what needs `{}` ({})", lack.need.program, lack.need.purpose);
+        round.skips.push(Skip { test, why: lack.why() });
     }
-    Outcome::Skipped(format!("{} missing", names(missing.iter().copied())))
+    Outcome::Skipped(format!("{} missing", names(missing.iter().map(|lack| lack.need))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::needs::NEEDS;
 
     #[test]
     fn what_is_missing_is_told() {
         let mut round = Round::default();
-        let named = |name| NEEDS.iter().find(|need| need.program == name).unwrap();
-        let missing = [named("udhcpc"), named("dhclient")];
-        let outcome = left_out(&mut round, &missing);
-        assert_eq!(outcome, Outcome::Skipped("udhcpc, dhclient missing".to_owned()));
-        assert_eq!(round.skips.len(), 2);
-        let why = &round.skips[0].why;
-        assert!(why.ends_with("; as root: apt-get install udhcpc"), "{why}");
+        let missing = needs::of(&["udhcpc", "nmcli"]).into_iter().map(Lack::not_installed);
+        let outcome = left_out(&mut round, &missing.collect::<Vec<_>>());
+        assert_eq!(outcome, Outcome::Skipped("udhcpc, nmcli missing".to_owned()));
+        let whys: Vec<&str> = round.skips.iter().map(|skip| skip.why.as_str()).collect();
+        assert!(whys[0].ends_with("; as root: apt-get install udhcpc"), "{whys:?}");
+        assert!(whys[1].ends_with("; as root: cargo xtask test install"), "{whys:?}");
     }
 }

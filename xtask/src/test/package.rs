@@ -89,13 +89,27 @@ fn try_out(fresh: &Path, packages: &[PathBuf]) -> io::Result<String> {
     let units = machine.join("etc/systemd/system");
     stdx::atomic::write(&units.join("trial.service"), UNIT.as_bytes(), 0o644)?;
     // Ganeti's own clients are used where they are installed, on the disk of this machine.
-    let host = if needs::find(GANETI_CLIENT).is_some() { "--bind-ro=/:/host:norbind" } else { "" };
-    let options = format!("{host} --private-network");
+    let options = format!("{} --private-network", host());
     let parameters = format!("systemd.unit=trial.service {}", debian::NO_CLOUD_INIT);
     let mut command = debian::boot(&machine, PATIENCE, None, &options, &parameters);
     let output = command.output()?;
     let told = fs::read_to_string(home.join("told"));
     told.or_else(|_never_ran| Ok(String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// What shows the machine outside with Ganeti's clients, wherever they are; nothing if they are not there.
+fn host() -> String {
+    if needs::find(GANETI_CLIENT).is_none() {
+        return String::new();
+    }
+    let mut options = "--bind-ro=/:/host:norbind".to_owned();
+    if let Some(tree) = needs::tree(GANETI_CLIENT) {
+        for part in ["etc", "usr"] {
+            let over = tree.join(part);
+            options.push_str(&format!(" --overlay-ro=/{part}:{}:/host/{part}", over.display()));
+        }
+    }
+    options
 }
 
 /// The directories of the layout with owner, group and mode, a line for each.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::process::Command;
 
-use super::{Outcome, Round, install, junit, package, skips, units};
+use super::{Outcome, Round, fresh, install, junit, package, skips, units};
 use crate::bench::instructions::{self, Verdict};
 use crate::bench::report::Report;
 use crate::programs::{self, Profile, Programs};
@@ -80,6 +80,9 @@ pub const STEPS: &[Step] = &[
     )
     .slow()
     .covering(PACKAGES),
+    Step::new("fresh", "the demonstration on a Debian that has nothing", fresh::demonstrate)
+        .slow()
+        .covering(SETUP),
 ];
 
 /// What the store is made of.
@@ -145,6 +148,17 @@ const PACKAGES: &[&str] = &[
     "xtask/src/dist.rs",
     "xtask/src/test/package.rs",
     "xtask/src/test/package.sh",
+];
+
+/// What makes a machine ready for the demonstration.
+const SETUP: &[&str] = &[
+    "xtask/src/debian.rs",
+    "xtask/src/demo",
+    "xtask/src/demo.rs",
+    "xtask/src/guest",
+    "xtask/src/needs",
+    "xtask/src/needs.rs",
+    "xtask/src/test/fresh.rs",
 ];
 
 /// The step of this name.

@@ -7,9 +7,8 @@ use luxi::method::QueryJobs;
 use model::JobId;
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, MASTER};
+use tests::ganeti::Ganeti;
 use tests::run::run;
-
-use super::clients::{MODULES, are_installed};
 
 /// Makes the directory by the installed modules.
 const MAKE_QUEUE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/ganeti/job_queue.py");
@@ -19,17 +18,14 @@ const LAST: u64 = 10_004;
 /// A queue of Ganeti below the cluster's directory, and what Ganeti says of its jobs; `None` where
 /// it cannot be made.
 fn queue_of_ganeti(cluster: &Cluster) -> Option<(PathBuf, String)> {
-    if !are_installed("a queue of Ganeti") {
-        return None;
-    }
+    let ganeti = Ganeti::find("a queue of Ganeti")?;
     if !tests::is_root() {
         tests::skip("a queue of Ganeti", "only root can give its files to Ganeti's users");
         return None;
     }
     let root = cluster.dir().join("ganeti").join(MASTER);
-    let mut make = Command::new("/usr/bin/python3");
-    make.args([MAKE_QUEUE, MODULES]);
-    make.env("GANETI_ROOTDIR", &root).env("GANETI_HOSTNAME", MASTER);
+    let mut make = ganeti.python();
+    make.arg(MAKE_QUEUE).env("GANETI_ROOTDIR", &root).env("GANETI_HOSTNAME", MASTER);
     let told = run(make).ok().to_owned();
     Some((root.join("var/lib/ganeti/queue"), told))
 }

@@ -1,30 +1,25 @@
 //! A cluster of ours as Ganeti's clients see it.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use tests::cluster::{Cluster, MASTER};
+use tests::ganeti::Ganeti;
 use tests::run::{Ended, run};
 
-/// Where Debian's package has the scripts that are run as commands.
-const SCRIPTS: &str = "/usr/sbin";
-/// Where it has the modules of the version that these tests know.
-pub(super) const MODULES: &str = "/usr/share/ganeti/3.0";
 /// What a client says that does not know what to make of an answer.
 const BEWILDERED: [&str; 3] = ["Traceback", "Queried for unknown fields", "Unhandled"];
 
 /// A cluster, and a root directory in which Ganeti's clients find its socket where they look.
 pub(super) struct Clients {
     pub(super) cluster: Cluster,
+    pub(super) ganeti: Ganeti,
     root: PathBuf,
 }
 
 impl Clients {
     /// Starts a master and its agent; `None` where Ganeti is not installed, which is said.
     pub(super) fn begin(what: &str) -> Option<Self> {
-        if !are_installed(what) {
-            return None;
-        }
+        let ganeti = Ganeti::find(what)?;
         let cluster = Cluster::begin_with_agent();
         // The clients take a root for a test's only if its last part is the host's name.
         let root = cluster.dir().join("ganeti").join(MASTER);
@@ -33,7 +28,7 @@ impl Clients {
         }
         let socket = root.join("var/run/ganeti/socket/ganeti-query");
         std::os::unix::fs::symlink(cluster.master.layout().luxi_socket(), socket).unwrap();
-        Some(Self { cluster, root })
+        Some(Self { cluster, ganeti, root })
     }
 
     /// Runs one of the clients with these arguments; it must know what to make of every answer.
@@ -48,7 +43,7 @@ impl Clients {
 
     /// Runs one of the clients with these arguments.
     pub(super) fn run_anyhow(&self, program: &str, arguments: &[&str]) -> Ended {
-        let mut command = Command::new(Path::new(SCRIPTS).join(program));
+        let mut command = self.ganeti.command(program);
         command.args(arguments);
         command.env("GANETI_ROOTDIR", &self.root).env("GANETI_HOSTNAME", MASTER);
         run(command)
@@ -64,13 +59,4 @@ impl Clients {
     pub(super) fn ok(&self, line: &str) -> String {
         self.line(line).ok().to_owned()
     }
-}
-
-/// Whether the clients are there; says so if not.
-pub(super) fn are_installed(what: &str) -> bool {
-    let there = Path::new(SCRIPTS).join("gnt-job").exists() && Path::new(MODULES).exists();
-    if !there {
-        tests::skip(what, "Ganeti 3.0 is not installed; as root: apt-get install ganeti");
-    }
-    there
 }

@@ -4,10 +4,6 @@ One line each: kind of object, field, title, kind of value; with tabs. Fields ar
 which its clients list them.
 """
 
-import sys
-
-sys.path.insert(0, sys.argv[1])
-
 from ganeti import query, utils
 
 KINDS = ("node", "group", "job", "lock", "instance", "network", "export", "filter",

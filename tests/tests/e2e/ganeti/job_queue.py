@@ -7,9 +7,6 @@ status as Ganeti sees it, and where the job lies.
 
 import json
 import os
-import sys
-
-sys.path.insert(0, sys.argv[1])
 
 from ganeti import constants, errors, jqueue, jstore, opcodes, pathutils, serializer, utils
 

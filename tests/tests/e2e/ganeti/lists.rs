@@ -1,10 +1,9 @@
 //! Lists: every field of every kind of object, by its name and title, and filters.
 
-use std::process::Command;
-
+use tests::ganeti::Ganeti;
 use tests::run::run;
 
-use super::clients::{Clients, MODULES, are_installed};
+use super::clients::Clients;
 
 /// Kind of object, field, title and kind of value of all that Ganeti lists.
 const FIELDS: &str = include_str!("../../../../masterd/src/query/ganeti-fields.txt");
@@ -33,12 +32,10 @@ fn fields(what: &str) -> Vec<(&'static str, &'static str)> {
 /// What we compare our tables with is what the installed version has.
 #[test]
 fn the_installed_version_has_the_fields_that_we_know() {
-    if !are_installed("Ganeti's tables of fields") {
-        return;
-    }
-    let mut command = Command::new("/usr/bin/python3");
-    command.args([PRINT_FIELDS, MODULES]);
-    assert_eq!(run(command).ok(), FIELDS);
+    let Some(ganeti) = Ganeti::find("Ganeti's tables of fields") else { return };
+    let mut python = ganeti.python();
+    python.arg(PRINT_FIELDS);
+    assert_eq!(run(python).ok(), FIELDS);
 }
 
 #[test]

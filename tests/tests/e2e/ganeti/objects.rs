@@ -1,7 +1,5 @@
 //! The cluster, nodes and groups as a whole, and the kinds of which there are none.
 
-use std::process::Command;
-
 use tests::run::run;
 
 use super::clients::Clients;
@@ -84,12 +82,7 @@ fn the_planners_read_the_cluster() {
     for (program, told) in
         [("hinfo", "Loaded 1 node"), ("hbal", "Cluster is empty"), ("hspace", "1 node")]
     {
-        let path = std::path::Path::new("/usr/bin").join(program);
-        if !path.exists() {
-            tests::skip(program, "it is not installed; as root: apt-get install ganeti-htools");
-            continue;
-        }
-        let mut command = Command::new(path);
+        let mut command = clients.ganeti.command(program);
         command.arg(format!("--luxi={}", socket.display()));
         let ended = run(command);
         let said = ended.ok();

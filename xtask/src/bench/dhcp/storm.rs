@@ -4,7 +4,6 @@
 //! the first, and asks again when nothing comes, later each time. Its times are those of EDK2.
 
 mod machines;
-mod message;
 
 use std::process::Command;
 use std::time::Duration;

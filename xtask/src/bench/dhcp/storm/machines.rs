@@ -9,8 +9,8 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::message::{ACK, DISCOVER, OFFER, REQUEST, question, reply};
 use super::{Arguments, RETRY, Seen};
+use crate::dhcp::{ACK, DISCOVER, OFFER, REQUEST, question, reply};
 use crate::guest::wires::HOST_INTERFACE;
 
 /// Bytes that the kernel keeps of what nobody read yet: two answers for each machine.

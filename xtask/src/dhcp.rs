@@ -1,12 +1,12 @@
-//! Core: DHCP messages of a machine's firmware.
+//! Core: DHCP messages of a machine's firmware, as benches and the demonstration have them.
 
 use std::net::Ipv4Addr;
 
 /// Bytes before the options.
-const HEADER: usize = 240;
+pub(crate) const HEADER: usize = 240;
 /// Shortest message that relays of old pass on.
 const LEAST: usize = 300;
-const COOKIE: [u8; 4] = [99, 130, 83, 99];
+pub(crate) const COOKIE: [u8; 4] = [99, 130, 83, 99];
 /// Replies shall be broadcast: the machine has no address that it could be written to.
 const BROADCAST: [u8; 2] = [0x80, 0];
 /// First bytes of the machines' Ethernet addresses.
@@ -16,22 +16,24 @@ const WANTED: [u8; 8] = [55, 6, 1, 3, 6, 12, 60, 67];
 const CLASS: &[u8] = b"HTTPClient:Arch:00016:UNDI:003000";
 const X64_HTTP: [u8; 4] = [93, 2, 0, 16];
 
-pub(super) const DISCOVER: u8 = 1;
-pub(super) const OFFER: u8 = 2;
-pub(super) const REQUEST: u8 = 3;
-pub(super) const ACK: u8 = 5;
+pub(crate) const DISCOVER: u8 = 1;
+pub(crate) const OFFER: u8 = 2;
+pub(crate) const REQUEST: u8 = 3;
+pub(crate) const ACK: u8 = 5;
 
 /// A server's message to a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reply {
-    pub(super) machine: u32,
-    pub(super) kind: u8,
-    pub(super) address: Ipv4Addr,
-    pub(super) server: Ipv4Addr,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) machine: u32,
+    pub(crate) kind: u8,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) server: Ipv4Addr,
+    /// What to fetch next, where the server says so.
+    pub(crate) boot_file: String,
 }
 
 /// What a machine asks; for a lease that was offered, with its address and server.
-pub(super) fn question(machine: u32, kind: u8, taken: Option<(Ipv4Addr, Ipv4Addr)>) -> Vec<u8> {
+pub(crate) fn question(machine: u32, kind: u8, taken: Option<(Ipv4Addr, Ipv4Addr)>) -> Vec<u8> {
     let mut bytes = vec![0; HEADER];
     let number = machine.to_be_bytes();
     bytes[..4].copy_from_slice(&[1, 1, 6, 0]);
@@ -57,9 +59,9 @@ pub(super) fn question(machine: u32, kind: u8, taken: Option<(Ipv4Addr, Ipv4Addr
 }
 
 /// Reads a server's message.
-pub(super) fn reply(bytes: &[u8]) -> Option<Reply> {
+pub(crate) fn reply(bytes: &[u8]) -> Option<Reply> {
     let four = |at: usize| bytes.get(at..at + 4)?.try_into().ok();
-    let (mut kind, mut server) = (None, None);
+    let (mut kind, mut server, mut boot_file) = (None, None, String::new());
     if *bytes.first()? != 2 || four(236)? != COOKIE {
         return None;
     }
@@ -74,6 +76,7 @@ pub(super) fn reply(bytes: &[u8]) -> Option<Reply> {
                 match (code, value) {
                     (53, [one]) => kind = Some(*one),
                     (54, &[a, b, c, d]) => server = Some(Ipv4Addr::new(a, b, c, d)),
+                    (67, file) => boot_file = String::from_utf8_lossy(file).into_owned(),
                     _ => {}
                 }
                 tail
@@ -81,7 +84,8 @@ pub(super) fn reply(bytes: &[u8]) -> Option<Reply> {
         };
     }
     let address = Ipv4Addr::from(four(16)?);
-    Some(Reply { machine: u32::from_be_bytes(four(4)?), kind: kind?, address, server: server? })
+    let machine = u32::from_be_bytes(four(4)?);
+    Some(Reply { machine, kind: kind?, address, server: server?, boot_file })
 }
 
 #[cfg(test)]
@@ -96,7 +100,12 @@ mod tests {
         assert_eq!(reply(&bytes), None, "it is no server's");
         (bytes[0], bytes[242]) = (2, ACK);
         bytes[16..20].copy_from_slice(&address.octets());
-        assert_eq!(reply(&bytes), Some(Reply { machine: 7, kind: ACK, address, server }));
+        let boot_file = "http://10.69.0.3/x".to_owned();
+        bytes.splice(243..243, [&[67, 18][..], boot_file.as_bytes()].concat());
+        assert_eq!(
+            reply(&bytes),
+            Some(Reply { machine: 7, kind: ACK, address, server, boot_file })
+        );
         assert_eq!(reply(&bytes[..245]), None);
     }
 }
