@@ -43,9 +43,13 @@ pub struct ServedRange {
     /// When, in microseconds since the epoch, addresses may first be leased, where another agent may
     /// have leased them before.
     pub later: BTreeMap<Ipv4Addr, i64>,
-    /// Addresses that other agents lease, with the time from which they do. Their leases are renewed
-    /// here where they were told, since any agent of a rack does that.
-    pub others: BTreeMap<Ipv4Addr, i64>,
+    /// Addresses that other agents lease. Their leases are renewed here where they were told, since any
+    /// agent of a rack does that.
+    pub others: BTreeMap<Ipv4Addr, OtherPart>,
+    /// The other agents of the rack, each of which may renew what this one gave.
+    pub peers: BTreeSet<NodeName>,
+    /// Whether clients come by relays alone: then no host can be asked for its address.
+    pub relays_only: bool,
     /// The router (option 3), if there is one.
     pub gateway: Option<Ipv4Addr>,
     /// Name servers (option 6).
@@ -67,6 +71,26 @@ pub struct ServedRange {
     /// What clients know this server by (option 54), as a rule the interface address; renewals are
     /// sent to it.
     pub server_id: Ipv4Addr,
+}
+
+/// The part of a range that another agent leases.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherPart {
+    /// That agent; none while the part is on its way from one to another.
+    pub agent: Option<NodeName>,
+    /// From when it leases.
+    pub from_us: i64,
+}
+
+/// Whose an address is to give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Giver<'a> {
+    /// This agent's.
+    Us,
+    /// That of another agent.
+    Agent(&'a NodeName),
+    /// Nobody's at the moment: its part is on its way.
+    Nobody,
 }
 
 /// The installer of switches (option 114).
@@ -156,22 +180,37 @@ impl ServedRange {
             && !self.excluded.contains(&address)
     }
 
-    /// Whether `address` may be leased here anew at `now`: no other agent does, and no lease that one
-    /// gave can live.
+    /// Whose `address` is to give at `now`: an agent that takes a part over waits until no lease of the
+    /// one before can live.
+    #[must_use]
+    pub fn giver(&self, address: Ipv4Addr, now: i64) -> Giver<'_> {
+        match self.others.get(&address) {
+            Some(OtherPart { agent: Some(agent), from_us }) if *from_us <= now => {
+                Giver::Agent(agent)
+            }
+            Some(_) => Giver::Nobody,
+            None if self.later.get(&address).is_none_or(|from| *from <= now) => Giver::Us,
+            None => Giver::Nobody,
+        }
+    }
+
+    /// Whether `address` may be leased here anew at `now`.
     #[must_use]
     pub fn is_ours(&self, address: Ipv4Addr, now: i64) -> bool {
-        !self.others.contains_key(&address)
-            && self.later.get(&address).is_none_or(|from| *from <= now)
+        self.giver(address, now) == Giver::Us
     }
 
     /// Seconds that a lease of `address` may last which is given or renewed at `now`; none where that
-    /// is too short for a lease. An agent that takes an address over counts on it that no lease of an
-    /// earlier one lives by then.
+    /// is too short for a lease, or where nobody knows yet who takes the address over. An agent that does
+    /// counts on it that no lease of an earlier one lives by then.
     #[must_use]
     pub fn seconds_of(&self, address: Ipv4Addr, now: i64) -> Option<u32> {
-        let until = self.others.get(&address).filter(|from| **from > now);
-        let Some(until) = until else { return Some(self.lease_seconds) };
-        let left = until.saturating_sub(now) / 1_000_000;
+        let Some(other) = self.others.get(&address) else { return Some(self.lease_seconds) };
+        other.agent.as_ref()?;
+        if other.from_us <= now {
+            return Some(self.lease_seconds);
+        }
+        let left = other.from_us.saturating_sub(now) / 1_000_000;
         let seconds = u32::try_from(left).unwrap_or(u32::MAX).min(self.lease_seconds);
         (seconds >= LEASE_SECONDS_MIN).then_some(seconds)
     }
@@ -243,6 +282,8 @@ pub(crate) mod tests {
             excluded: BTreeSet::new(),
             later: BTreeMap::new(),
             others: BTreeMap::new(),
+            peers: BTreeSet::new(),
+            relays_only: false,
             gateway: Some(Ipv4Addr::new(10, 69, 0, 1)),
             dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
             ntp: Vec::new(),

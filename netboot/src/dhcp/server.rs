@@ -12,6 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use model::NodeName;
 use stdx::{Clock, Tasks};
 use tokio::sync::{mpsc, oneshot};
 
@@ -141,7 +142,18 @@ impl Counters {
 enum Command {
     Configure(Config, oneshot::Sender<Result<(), ConfigError>>),
     Records(oneshot::Sender<Vec<LeaseRecord>>),
-    Learn(Vec<LeaseRecord>, oneshot::Sender<Result<Vec<Learned>, PersistError>>),
+    Learn(LeaseNews, oneshot::Sender<Result<Vec<Learned>, PersistError>>),
+}
+
+/// What another agent told of leases.
+#[derive(Debug)]
+pub struct LeaseNews {
+    /// That agent.
+    pub agent: NodeName,
+    /// What it told.
+    pub told: Vec<LeaseRecord>,
+    /// When it was asked, by the clock of this agent, if this is all that it knew.
+    pub asked_us: Option<i64>,
 }
 
 /// The server has ended.
@@ -238,11 +250,11 @@ impl Learner {
     /// The server has stopped, or what was told cannot be made durable.
     pub async fn learn(
         &self,
-        told: Vec<LeaseRecord>,
+        news: LeaseNews,
     ) -> Result<Result<Vec<Learned>, PersistError>, Stopped> {
         let (reply, answer) = oneshot::channel();
         let commands = self.0.upgrade().ok_or(Stopped)?;
-        commands.send(Command::Learn(told, reply)).await.map_err(|_ended| Stopped)?;
+        commands.send(Command::Learn(news, reply)).await.map_err(|_ended| Stopped)?;
         drop(commands);
         answer.await.map_err(|_ended| Stopped)
     }

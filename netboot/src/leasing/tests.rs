@@ -18,6 +18,7 @@ async fn a_lease_and_its_event_are_one_commit() {
         address: Ipv4Addr::new(10, 69, 0, 40),
         client,
         state: LeaseState::Bound { until_us: 77 },
+        since_us: None,
     };
     store.persist(vec![record(Identity::Ethernet(mac))]).await.unwrap();
     let (events, _) = ledger.pending(10);
@@ -47,6 +48,7 @@ async fn the_lease_of_a_machines_firmware_begins_a_boot() {
             address: Ipv4Addr::new(10, 69, 0, 40),
             client,
             state: LeaseState::Bound { until_us: 77 },
+            since_us: None,
         },
         stage,
         uuid: None,

@@ -12,7 +12,8 @@ use model::rack::RackDocument;
 use model::shares::Part;
 use stdx::net::Interface;
 
-use crate::dhcp::config::Onie;
+use crate::dhcp::config::{Onie, OtherPart};
+use crate::dhcp::leases::CLOCKS_DIFFER_US;
 use crate::dhcp::{Config, ServedRange};
 
 /// Where the server listens: a link of [`Config`]'s ranges.
@@ -89,16 +90,20 @@ pub fn compile(
                 continue;
             };
             let served = served(range, document.lease_seconds, place.address(), boot);
-            let mut excluded: BTreeSet<_> =
-                fixed.range(range.first..=range.last).copied().collect();
+            let excluded: BTreeSet<_> = fixed.range(range.first..=range.last).copied().collect();
             let (mut later, mut others) = (BTreeMap::new(), BTreeMap::new());
             for (address, part) in parts(range, &document.parts) {
                 match &part.owner {
-                    Some(owner) if owner == own => later.insert(address, part.from.micros()),
-                    Some(_) => others.insert(address, part.from.micros()),
-                    // On its way from one agent to another.
-                    None => excluded.insert(address).then_some(0),
-                };
+                    Some(owner) if owner == own => {
+                        // By the clock of whoever gave leases before.
+                        let from = part.from.micros().saturating_add(CLOCKS_DIFFER_US);
+                        later.insert(address, from);
+                    }
+                    agent => {
+                        let other = OtherPart { agent: agent.clone(), from_us: part.from.micros() };
+                        others.insert(address, other);
+                    }
+                }
             }
             let onie = onie.clone();
             let RackDhcp { observe, trusted_circuits, .. } = document.dhcp;
@@ -110,6 +115,8 @@ pub fn compile(
                 excluded,
                 later,
                 others,
+                peers: peers(document, own),
+                relays_only: matches!(place, Listener::Address(_)),
                 observe,
                 trusted_circuits,
                 onie,
@@ -122,6 +129,11 @@ pub fn compile(
         }
     }
     compiled
+}
+
+/// The other agents that renew leases of the rack.
+fn peers(document: &RackDocument, own: &NodeName) -> BTreeSet<NodeName> {
+    document.agents.iter().map(|agent| agent.name.clone()).filter(|name| name != own).collect()
 }
 
 /// What the rack's switches load: those that are in its inventory.
@@ -156,6 +168,8 @@ fn served(
         excluded: BTreeSet::new(),
         later: BTreeMap::new(),
         others: BTreeMap::new(),
+        peers: BTreeSet::new(),
+        relays_only: false,
         gateway: Some(range.gateway),
         dns: Vec::new(),
         ntp: Vec::new(),
@@ -175,6 +189,7 @@ mod tests {
     use stdx::net::InterfaceAddress;
 
     use super::*;
+    use crate::dhcp::config::Giver;
     use crate::testing::{name, rack};
 
     fn own() -> NodeName {
@@ -234,16 +249,19 @@ mod tests {
         let places = places(&interfaces, &[]);
         let compiled = compile(&[Arc::new(document)], &places, boot(), &own());
         let range = &compiled.config.ranges[0];
-        let ours = range.addresses().filter(|address| range.is_ours(*address, 77));
+        let begins = 77 + CLOCKS_DIFFER_US;
+        let ours = range.addresses().filter(|address| range.is_ours(*address, begins));
         let leased: Vec<u8> = ours.map(|address| address.octets()[3]).collect();
         assert_eq!(leased, [32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62]);
         let now = |now| range.addresses().filter(|address| range.is_ours(*address, now)).count();
-        assert_eq!((now(76), now(77)), (8, 16));
+        assert_eq!((now(begins - 1), now(begins)), (8, 16));
         let of_another = Ipv4Addr::new(10, 69, 0, 33);
         assert_eq!(range.seconds_of(of_another, hour / 2), Some(1_800), "until that one leases it");
         assert_eq!(range.seconds_of(of_another, hour - 1), None);
         assert_eq!(range.seconds_of(of_another, hour), Some(3_600), "told of, it may be renewed");
-        assert!(!range.leases(Ipv4Addr::new(10, 69, 0, 35)), "on its way to another agent");
+        let moving = Ipv4Addr::new(10, 69, 0, 35);
+        assert_eq!((range.giver(moving, hour), range.seconds_of(moving, 0)), (Giver::Nobody, None));
+        assert!(range.leases(moving), "its leases are known on its way to another agent");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 
-use netboot::dhcp::server::{self, Handle, LeaseStore, Link, Parts, PersistError};
+use netboot::dhcp::server::{self, Handle, LeaseNews, LeaseStore, Link, Parts, PersistError};
 use netboot::dhcp::{Config, Engine, LeaseRecord, LeaseState, Observation, ServedRange};
 use parking_lot::Mutex;
 use stdx::{Clock, Tasks};
@@ -313,10 +313,12 @@ fn an_address_is_not_given_again_while_a_host_answers_for_it() {
             address,
             client: mac.parse().unwrap(),
             state: LeaseState::Released { at_us },
+            since_us: None,
         };
         let (squatter, gone) = ("02:00:00:00:00:aa", "02:00:00:00:00:bb");
         let ended = vec![released(FIRST, squatter, 1), released(next, gone, 2)];
-        rig.handle.learner().learn(ended).await.unwrap().unwrap();
+        let news = LeaseNews { agent: "n2".parse().unwrap(), told: ended, asked_us: None };
+        rig.handle.learner().learn(news).await.unwrap().unwrap();
         let shell = |script: &str| {
             let status = wire.in_client("sh").args(["-c", script]).status().unwrap();
             assert!(status.success(), "{script}");

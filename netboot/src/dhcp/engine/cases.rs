@@ -15,6 +15,8 @@ mod release;
 mod request;
 mod settings;
 
+use std::net::SocketAddrV4;
+
 use super::*;
 use crate::dhcp::config::tests::sample;
 use crate::dhcp::packet::vectors::Request;

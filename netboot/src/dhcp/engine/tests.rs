@@ -1,3 +1,5 @@
+use std::net::SocketAddrV4;
+
 use super::*;
 use crate::dhcp::config::tests::sample;
 use crate::dhcp::leases::LeaseState;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::MacAddress;
 
 use super::*;
-use crate::dhcp::config::Onie;
+use crate::dhcp::config::{Onie, OtherPart};
 
 /// An engine for one range, and one that serves as usual.
 fn engine(range: ServedRange) -> Engine {
@@ -98,4 +98,43 @@ const SCRIPT: &str = "http://10.69.0.3:10080/api/v1/boot/ipxe";
 fn agents_that_look_for_servers_get_no_answer() {
     let (line, _) = ask(&mut engine(sample()), all(discover(A).option(60, PROBE_CLASS)));
     assert_eq!(line, "silence: another agent of a rack looks for servers");
+}
+
+#[test]
+fn a_client_of_another_agent_is_left_to_that_at_first() {
+    let n2: model::NodeName = "n2".parse().unwrap();
+    let other = OtherPart { agent: Some(n2.clone()), from_us: 0 };
+    let others = [(at(32), other)].into();
+    let range = ServedRange { others, peers: [n2.clone()].into(), ..sample() };
+    let mut engine = engine(range);
+    let state = LeaseState::Bound { until_us: 3_600_000_000 };
+    let client = Identity::Ethernet(MacAddress::new(A));
+    let told = LeaseRecord { address: at(32), client, state, since_us: Some(0) };
+    assert_eq!(engine.learn(&n2, vec![told.clone()], 0).len(), 1);
+    engine.hear(n2.clone(), 0);
+    let left = "silence: another agent of the rack has its address";
+    let unknown = "silence: the client is unknown here";
+    let took = || all(request(A).address(50, at(32)).address(54, OTHER_SERVER));
+    for (second, sent, line) in [
+        (0, all(discover(A)), left),
+        (1, all(discover(A)), "OFFER .33 frame"),
+        (2, took(), OTHER),
+        // The next stage of its boot.
+        (9, all(discover(A)), left),
+        (10, took(), OTHER),
+        (11, all(rebooting(A, at(32))), unknown),
+        (12, all(selecting(A, at(32))), "NAK broadcast"),
+        (13, us(extending(A, at(32))), "ACK .32 10.69.0.32:68"),
+        (14, all(extending(A, at(32))), "ACK .32 10.69.0.32:68"),
+        (15, all(extending(B, at(32))), unknown),
+        // The other one was not heard for long.
+        (70, all(discover(A)), "OFFER .33 frame"),
+        (71, us(releasing(A, at(32))), "released .32"),
+        (72, us(extending(A, at(32))), unknown),
+    ] {
+        let source = SocketAddrV4::new(sent.from, 68);
+        let arrival = Arrival { interface: US, source, destination: sent.to };
+        let effects = engine.handle(&sent.request.decode(), &arrival, second * 1_000_000);
+        assert_eq!(outcome(&effects).0, line, "second {second}");
+    }
 }
