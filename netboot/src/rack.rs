@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use model::machine::node_uuid;
 use model::rack::{RackDocument, RackMachine};
 use model::{MacAddress, Serial, Uuid};
-use rpc::calls::RackHeld;
+use rpc::calls::{LeaseRangeServed, RackHeld};
 
 use crate::ledger::{Ledger, LedgerError};
 
@@ -79,6 +79,8 @@ pub struct Racks {
     changing: tokio::sync::Mutex<()>,
     changed: watch::Sender<u64>,
     troubles: Mutex<Troubles>,
+    /// The lease ranges that are served.
+    served: Mutex<Vec<LeaseRangeServed>>,
 }
 
 /// What keeps the agent from serving its racks.
@@ -109,6 +111,8 @@ pub enum Passing {
     Declined,
     /// A machine wants to boot in a way that is not served.
     Stranded,
+    /// Cards outside of the inventory have all addresses that they may have.
+    Crowded,
     /// Two clients hold one address.
     TwoHolders,
 }
@@ -118,9 +122,12 @@ impl Passing {
     fn lasts(self) -> Duration {
         match self {
             Self::TwoHolders => TWO_HOLDERS_TOLD,
-            Self::Store | Self::Full | Self::Identity | Self::Declined | Self::Stranded => {
-                TOLD_AGAIN
-            }
+            Self::Store
+            | Self::Full
+            | Self::Identity
+            | Self::Declined
+            | Self::Stranded
+            | Self::Crowded => TOLD_AGAIN,
         }
     }
 }
@@ -135,6 +142,7 @@ impl Racks {
             changing: tokio::sync::Mutex::new(()),
             changed: watch::channel(0).0,
             troubles: Mutex::default(),
+            served: Mutex::default(),
         }
     }
 
@@ -270,6 +278,17 @@ impl Racks {
             let machine = document.machines.iter().find(|machine| machine.mac.contains(&mac))?;
             Some((document.rack, machine.clone()))
         })
+    }
+
+    /// Notes which lease ranges are served.
+    pub fn set_lease_ranges(&self, served: Vec<LeaseRangeServed>) {
+        *self.served.lock() = served;
+    }
+
+    /// The lease ranges that are served.
+    #[must_use]
+    pub fn lease_ranges(&self) -> Vec<LeaseRangeServed> {
+        self.served.lock().clone()
     }
 
     /// Notes why DHCP is not served; none where it is.

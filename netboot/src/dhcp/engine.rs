@@ -9,15 +9,17 @@ pub mod outcome;
 pub mod reply;
 pub mod request;
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use model::{MacAddress, NodeName};
 
 use super::boot::{self, Stage};
 use super::config::{
-    Config, ConfigError, Giver, LEASE_SECONDS_INFINITE, LEASE_SECONDS_MIN, ServedRange,
+    Config, ConfigError, GUEST_LEASE_SECONDS, Giver, LEASE_SECONDS_INFINITE, LEASE_SECONDS_MIN,
+    ServedRange,
 };
-use super::leases::{Learned, LeaseRecord, Leases, Teller};
+use super::leases::{Guest, Learned, LeaseRecord, Leases, Teller};
 use super::log_limit::LogLimit;
 use super::packet::{BOOT_REQUEST, Identity, MessageType, Packet, option};
 use deferral::Deferrals;
@@ -36,8 +38,8 @@ const FULL_ALARM_INTERVAL_US: i64 = 60 * 1_000_000;
 pub struct Engine {
     config: Config,
     leases: Leases,
-    /// When each range was last told to be full.
-    full_told: Vec<i64>,
+    /// When it was last told of each range that it is full, or crowded.
+    full_told: BTreeMap<(usize, Ignored), i64>,
     /// Of whose firmware it was told that it does not boot here.
     stranded_told: LogLimit,
     /// Clients that were left to another agent of the rack.
@@ -52,6 +54,8 @@ struct Exchange<'a> {
     arrival: &'a Arrival,
     range: &'a ServedRange,
     client: Identity,
+    /// What is known of a client that is in no inventory.
+    guest: Option<Guest>,
     now: i64,
 }
 
@@ -65,9 +69,9 @@ impl Engine {
         records: impl IntoIterator<Item = LeaseRecord>,
     ) -> Result<Self, ConfigError> {
         config.check()?;
-        let full_told = vec![i64::MIN; config.ranges.len()];
-        let leases = Leases::restore(records);
-        let (stranded_told, deferrals) = Default::default();
+        let mut leases = Leases::restore(records);
+        leases.find_guests(&config.ranges);
+        let (full_told, stranded_told, deferrals) = Default::default();
         Ok(Self { config, leases, full_told, stranded_told, deferrals, last: i64::MAX })
     }
 
@@ -78,7 +82,8 @@ impl Engine {
     /// If the configuration cannot be served; the old one then stays.
     pub fn configure(&mut self, config: Config) -> Result<(), ConfigError> {
         config.check()?;
-        self.full_told = vec![i64::MIN; config.ranges.len()];
+        self.full_told.clear();
+        self.leases.find_guests(&config.ranges);
         self.config = config;
         Ok(())
     }
@@ -106,6 +111,8 @@ impl Engine {
             let learned = self.leases.learn(record, teller, lease_us, now);
             if let Some(record) = learned.taken() {
                 self.deferrals.end(&record.client);
+                let guest = range.is_guest(&record.client).then_some(Guest { circuit: None });
+                self.leases.mark(record.address, guest);
             }
             Some(learned)
         });
@@ -120,6 +127,12 @@ impl Engine {
     /// Quarantines an address that was to be offered, since a host answers for it.
     pub fn occupied(&mut self, address: Ipv4Addr, host: MacAddress, now: i64) -> LeaseRecord {
         self.leases.occupy(address, host, now)
+    }
+
+    /// Ends the lease of an address, as an operator wants it.
+    pub fn end(&mut self, address: Ipv4Addr, now: i64) -> Option<LeaseRecord> {
+        self.look_at_the_clock(now);
+        self.leases.end(address, now)
     }
 
     /// What is known of each address, by address: leases, ended ones, quarantines.
@@ -147,7 +160,8 @@ impl Engine {
         if adds_circuit && !range.trusted_circuits {
             return Err(Ignored::UntrustedRelayOption);
         }
-        let exchange = Exchange { packet, arrival, range, client, now };
+        let guest = range.is_guest(&client).then(|| Guest { circuit: packet.circuit() });
+        let exchange = Exchange { packet, arrival, range, client, guest, now };
         if range.observe {
             // On a copy: whoever is only observed gets no lease here.
             let would = exchange.led_to(kind, &mut self.leases.clone())?;
@@ -158,7 +172,14 @@ impl Engine {
             return Err(Ignored::OtherAgent);
         }
         match exchange.led_to(kind, leases) {
-            Err(Ignored::Full) => full(range, self.full_told.get_mut(at), now),
+            Err(why @ (Ignored::Full | Ignored::Crowded)) => {
+                let told = self.full_told.entry((at, why)).or_insert(i64::MIN);
+                if now.saturating_sub(*told) < FULL_ALARM_INTERVAL_US {
+                    return Err(why);
+                }
+                *told = now;
+                Ok(vec![Effect::Observe(exchange.full(why, leases)), Effect::Ignore(why)])
+            }
             Ok(mut effects) if kind == MessageType::Discover => {
                 effects.extend(exchange.stranded(&mut self.stranded_told));
                 Ok(effects)
@@ -243,21 +264,10 @@ fn range_of(config: &Config, packet: &Packet, arrival: &Arrival) -> Option<usize
     config.ranges.iter().position(|range| range.on_network(on_link))
 }
 
-/// No address was left: told now and then, ignored else.
-fn full(range: &ServedRange, told: Option<&mut i64>, now: i64) -> Result<Vec<Effect>, Ignored> {
-    let told = told.ok_or(Ignored::Full)?;
-    if now.saturating_sub(*told) < FULL_ALARM_INTERVAL_US {
-        return Err(Ignored::Full);
-    }
-    *told = now;
-    let observation = Observation::Full { first: range.first, last: range.last };
-    Ok(vec![Effect::Observe(observation), Effect::Ignore(Ignored::Full)])
-}
-
 impl Exchange<'_> {
     fn led_to(&self, kind: MessageType, leases: &mut Leases) -> Result<Vec<Effect>, Ignored> {
         match kind {
-            MessageType::Discover => self.discover(leases).ok_or(Ignored::Full),
+            MessageType::Discover => self.discover(leases),
             MessageType::Request => self.request(leases),
             MessageType::Decline => self.decline(leases),
             MessageType::Release => self.release(leases),
@@ -273,12 +283,34 @@ impl Exchange<'_> {
         heard.is_some_and(|upto| deferrals.waits(&self.client, upto, self.now))
     }
 
-    fn discover(&self, leases: &mut Leases) -> Option<Vec<Effect>> {
+    fn discover(&self, leases: &mut Leases) -> Result<Vec<Effect>, Ignored> {
+        self.check_room(leases)?;
         let wish = self.packet.address(option::REQUESTED_ADDRESS);
-        let address = leases.offer(self.range, &self.client, wish, self.now)?;
+        let address =
+            leases.offer(self.range, &self.client, wish, self.now).ok_or(Ignored::Full)?;
+        leases.mark(address, self.guest.clone());
         let probe = leases.is_offered_again(address).then_some(address);
         let offer = self.lease_reply(MessageType::Offer, address);
-        Some(vec![Effect::Reply(Outgoing { probe, ..offer })])
+        Ok(vec![Effect::Reply(Outgoing { probe, ..offer })])
+    }
+
+    /// Whether the client may have an address: a machine may.
+    fn check_room(&self, leases: &Leases) -> Result<(), Ignored> {
+        let Some(guest) = &self.guest else { return Ok(()) };
+        match leases.has_room_for(self.range, &self.client, guest, self.now) {
+            true => Ok(()),
+            false => Err(Ignored::Crowded),
+        }
+    }
+
+    /// What to tell where no address was left.
+    fn full(&self, why: Ignored, leases: &Leases) -> Observation {
+        let range = leases.use_of(self.range, self.now);
+        let guests_max = self.range.guests.as_ref().map(|rules| rules.addresses_max);
+        match guests_max.filter(|_| why == Ignored::Crowded) {
+            Some(guests_max) => Observation::Crowded { range, guests_max },
+            None => Observation::Full(range),
+        }
     }
 
     /// What to tell of firmware that asks for what is not served.
@@ -296,8 +328,10 @@ impl Exchange<'_> {
         if let Some(server) = asked.server
             && !self.is_us(server)
         {
-            // It took another server's offer, ours is void.
-            leases.withdraw(&self.client);
+            // It took another server's offer, ours is void; but no server is called what no host is.
+            if self.range.may_be_host(server) {
+                leases.withdraw(&self.client);
+            }
             return Err(Ignored::OtherServer);
         }
         let standing = self
@@ -305,7 +339,12 @@ impl Exchange<'_> {
             .on_network(asked.address)
             .then(|| leases.standing(self.range, &self.client, asked.address, self.now));
         match verdict(asked.kind, standing) {
-            Verdict::Acknowledge => Ok(vec![self.bind(leases, asked.address)]),
+            Verdict::Acknowledge => {
+                if self.range.is_ours(asked.address, self.now) {
+                    self.check_room(leases)?;
+                }
+                Ok(vec![self.bind(leases, asked.address)])
+            }
             Verdict::Refuse(why) => {
                 let client = self.client.clone();
                 let observation = Observation::Refused { client, address: asked.address, why };
@@ -317,6 +356,7 @@ impl Exchange<'_> {
 
     fn bind(&self, leases: &mut Leases, address: Ipv4Addr) -> Effect {
         let record = leases.bind(&self.client, address, self.now, self.lease_end(address));
+        leases.mark(address, self.guest.clone());
         let observation = Observation::Leased {
             record: record.clone(),
             stage: Stage::of(self.packet),
@@ -327,7 +367,11 @@ impl Exchange<'_> {
     }
 
     fn lease_seconds(&self, address: Ipv4Addr) -> u32 {
-        self.range.seconds_of(address, self.now).unwrap_or(LEASE_SECONDS_MIN)
+        let seconds = self.range.seconds_of(address, self.now).unwrap_or(LEASE_SECONDS_MIN);
+        match self.guest {
+            Some(_) => seconds.min(GUEST_LEASE_SECONDS),
+            None => seconds,
+        }
     }
 
     fn lease_end(&self, address: Ipv4Addr) -> i64 {

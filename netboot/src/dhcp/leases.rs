@@ -8,8 +8,8 @@
 //! for the client that holds it. The giver gives it to another client when that one returned it, or when
 //! its lease is over by the word of every agent that might have renewed it.
 //!
-//! [`record`] is what is durable, [`table`] finds it, and [`news`] says whose word counts. Times are
-//! microseconds since the epoch.
+//! [`record`] is what is durable, [`table`] finds it, [`guests`] keeps addresses for machines, and [`news`]
+//! says whose word counts. Times are microseconds since the epoch.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -18,10 +18,14 @@ use model::{MacAddress, NodeName};
 
 use super::config::{Giver, RANGE_ADDRESSES_MAX, RANGES_MAX, ServedRange};
 use super::packet::Identity;
+use entry::{Entry, Offer, State};
+pub use guests::{Guest, RangeUse};
 pub use news::{Learned, LeaseClash, Teller};
 pub use record::{LeaseRecord, LeaseState};
 use table::Table;
 
+mod entry;
+mod guests;
 mod news;
 mod record;
 mod table;
@@ -73,77 +77,6 @@ pub enum Standing {
     Stranger,
     /// The address is not ours to lease.
     Foreign,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
-    client: Identity,
-    state: State,
-    since_us: i64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Offered(Offer),
-    Durable(LeaseState),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Offer {
-    until_us: i64,
-    /// Another client had the address before.
-    again: bool,
-    /// When the lease of that one ended, unless it returned the address.
-    ended_us: Option<i64>,
-}
-
-impl State {
-    fn durable(self) -> Option<LeaseState> {
-        match self {
-            Self::Offered(_) => None,
-            Self::Durable(state) => Some(state),
-        }
-    }
-
-    /// When the lease of the last holder ended, or will, unless it returned the address.
-    fn lease_ends(self) -> Option<i64> {
-        match self {
-            Self::Offered(offer) => offer.ended_us,
-            Self::Durable(LeaseState::Bound { until_us }) => Some(until_us),
-            Self::Durable(LeaseState::Released { .. } | LeaseState::Declined { .. }) => None,
-        }
-    }
-}
-
-impl Entry {
-    /// When the address becomes, or became, free.
-    fn ends(&self) -> i64 {
-        match self.state {
-            State::Offered(offer) => offer.until_us,
-            State::Durable(state) => state.ends(),
-        }
-    }
-
-    fn is_live(&self, now: i64) -> bool {
-        match self.state {
-            State::Offered(offer) => offer.until_us > now,
-            State::Durable(state) => state.is_live(now),
-        }
-    }
-
-    fn is_declined(&self) -> bool {
-        self.state.durable().is_some_and(LeaseState::is_declined)
-    }
-
-    /// Whether its client may come back to it: not after it found another host there.
-    fn is_of(&self, client: &Identity) -> bool {
-        self.client == *client && !self.is_declined()
-    }
-
-    /// Whether somebody once used the address, and may hope to get it again.
-    fn is_memory(&self) -> bool {
-        self.state.durable().is_some_and(|state| !state.is_declined())
-    }
 }
 
 /// The addresses of one agent.
@@ -286,7 +219,8 @@ impl Leases {
         let again = again || !self.is_agreed(range, address);
         let offer = Offer { until_us, again, ended_us };
         let state = State::Offered(offer);
-        self.table.insert(address, Entry { client: client.clone(), state, since_us: now });
+        let entry = Entry { client: client.clone(), state, since_us: now, guest: None };
+        self.table.insert(address, entry);
         Some(address)
     }
 
@@ -347,6 +281,15 @@ impl Leases {
             .then(|| self.set(client, address, LeaseState::Released { at_us: now }, now))
     }
 
+    /// Ends the lease of `address`, whoever has it. `None` if nobody does.
+    pub fn end(&mut self, address: Ipv4Addr, now: i64) -> Option<LeaseRecord> {
+        let entry = self.table.get(address)?;
+        let is_bound = entry.state.durable().is_some_and(LeaseState::is_bound);
+        let client = entry.client.clone();
+        (is_bound && entry.is_live(now))
+            .then(|| self.set(&client, address, LeaseState::Released { at_us: now }, now))
+    }
+
     /// Puts `address` into quarantine, or only ends its lease if the client has [`DECLINES_MAX`] there.
     /// `None` if it is not kept for `client`.
     pub fn decline(
@@ -397,7 +340,10 @@ impl Leases {
         since_us: i64,
     ) -> LeaseRecord {
         let client = client.clone();
-        let entry = Entry { client: client.clone(), state: State::Durable(state), since_us };
+        let before = self.table.get(address).filter(|entry| entry.client == client);
+        let guest = before.and_then(|entry| entry.guest.clone());
+        let entry =
+            Entry { client: client.clone(), state: State::Durable(state), since_us, guest };
         self.table.insert(address, entry);
         LeaseRecord { address, client, state, since_us: Some(since_us) }
     }

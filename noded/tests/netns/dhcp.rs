@@ -25,6 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(90);
 struct Memory(Arc<Mutex<BTreeMap<Ipv4Addr, LeaseRecord>>>);
 
 impl LeaseStore for Memory {
+    fn is_open(&self) -> bool {
+        true
+    }
+
     async fn persist(&self, records: Vec<LeaseRecord>) -> Result<(), PersistError> {
         self.0.lock().extend(records.into_iter().map(|record| (record.address, record)));
         Ok(())
@@ -44,6 +48,9 @@ fn config() -> Config {
         excluded: BTreeSet::new(),
         later: BTreeMap::new(),
         others: BTreeMap::new(),
+        peers: BTreeSet::new(),
+        relays_only: false,
+        guests: None,
         gateway: Some(Ipv4Addr::new(10, 69, 0, 1)),
         dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
         ntp: Vec::new(),

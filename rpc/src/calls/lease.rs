@@ -28,6 +28,21 @@ pub struct LeaseSync {
     pub wait_ms: u32,
 }
 
+/// Parameters of `lease_release`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseRelease {
+    /// The address.
+    pub address: Ipv4Addr,
+}
+
+/// What ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseReleased {
+    /// Who had the address, by the identity that the agents give it; none where nobody had.
+    pub client: Option<String>,
+}
+
 /// Leases that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeasesTold {

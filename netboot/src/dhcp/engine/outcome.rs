@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::dhcp::boot::Stage;
-use crate::dhcp::leases::LeaseRecord;
+use crate::dhcp::leases::{LeaseRecord, RangeUse};
 use crate::dhcp::packet::{Identity, Reply};
 
 /// How a packet came here.
@@ -106,11 +106,13 @@ pub enum Observation {
         architecture: Option<u16>,
     },
     /// No address was left for a client: an alarm, once a minute.
-    Full {
-        /// First address of the range.
-        first: Ipv4Addr,
-        /// Last address of the range.
-        last: Ipv4Addr,
+    Full(RangeUse),
+    /// Guests have all addresses that they may have, and another one asked: once a minute.
+    Crowded {
+        /// How the range is used.
+        range: RangeUse,
+        /// How many addresses guests may have.
+        guests_max: usize,
     },
 }
 
@@ -163,4 +165,10 @@ pub enum Ignored {
     /// No address is left.
     #[error("no address is free")]
     Full,
+    /// It is in no inventory, and others like it have all that these may have.
+    #[error("the addresses for cards outside of the inventory are used up")]
+    Crowded,
+    /// What it would lead to could not be kept.
+    #[error("the disk takes no leases")]
+    Unkept,
 }

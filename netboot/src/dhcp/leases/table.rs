@@ -14,6 +14,8 @@ pub(super) struct Table {
     clients: BTreeSet<(Identity, Ipv4Addr)>,
     /// Offers by their end.
     offers: BTreeSet<(i64, Ipv4Addr)>,
+    /// What guests have or had, by its end.
+    guests: BTreeSet<(i64, Ipv4Addr)>,
 }
 
 impl Table {
@@ -53,6 +55,9 @@ impl Table {
         if let State::Offered(Offer { until_us, .. }) = entry.state {
             self.offers.insert((until_us, address));
         }
+        if entry.guest.is_some() {
+            self.guests.insert((entry.ends(), address));
+        }
         self.entries.insert(address, entry);
     }
 
@@ -61,6 +66,7 @@ impl Table {
         if let State::Offered(Offer { until_us, .. }) = entry.state {
             self.offers.remove(&(until_us, address));
         }
+        self.guests.remove(&(entry.ends(), address));
         self.clients.remove(&(entry.client, address));
     }
 
@@ -71,6 +77,14 @@ impl Table {
                 change(state, &mut entry.since_us);
             }
         }
+        let guests = self.iter().filter(|(_, entry)| entry.guest.is_some());
+        self.guests = guests.map(|(address, entry)| (entry.ends(), address)).collect();
+    }
+
+    /// What guests keep from others at `now`.
+    pub(super) fn live_guests(&self, now: i64) -> impl Iterator<Item = (Ipv4Addr, &Entry)> {
+        let later = self.guests.range((now, Ipv4Addr::BROADCAST)..);
+        later.filter_map(|(_, address)| Some((*address, self.entries.get(address)?)))
     }
 
     /// The number of offers that hold at `now`.

@@ -19,7 +19,7 @@ use super::{Command, Counters, LeaseNews, LeaseStore, Link, PersistError};
 use crate::dhcp::engine::{Arrival, Effect, Engine, Ignored, Observation, Outgoing};
 use crate::dhcp::leases::{Learned, LeaseRecord};
 use crate::dhcp::limits::{Limited, Limits};
-use crate::dhcp::packet::{Identity, Packet};
+use crate::dhcp::packet::{Identity, MessageType, Packet};
 
 /// Addresses that are asked for at the same time. Clients of further ones ask again.
 const PROBES_MAX: usize = 64;
@@ -134,7 +134,16 @@ impl<S: LeaseStore> Turns<S> {
             Command::Configure(config, reply) => drop(reply.send(self.engine.configure(config))),
             Command::Records(reply) => drop(reply.send(self.engine.records().collect())),
             Command::Learn(news, reply) => drop(reply.send(self.learn(news).await)),
+            Command::End(address, reply) => drop(reply.send(self.end(address).await)),
         }
+    }
+
+    async fn end(&mut self, address: Ipv4Addr) -> Result<Option<LeaseRecord>, PersistError> {
+        let ended = self.engine.end(address, self.world.clock.now_micros());
+        if let Some(record) = &ended {
+            self.world.store.persist(vec![record.clone()]).await?;
+        }
+        Ok(ended)
     }
 
     async fn learn(&mut self, news: LeaseNews) -> Result<Vec<Learned>, PersistError> {
@@ -230,6 +239,10 @@ impl<S: LeaseStore> Turns<S> {
         if let Err(limited) = self.limits.message(*link, &packet, now) {
             self.limited(limited, *source, Identity::of(&packet), now);
             return Vec::new();
+        }
+        let is_new = packet.message_type() == Some(MessageType::Discover);
+        if is_new && !self.world.store.is_open() {
+            return vec![Effect::Ignore(Ignored::Unkept)];
         }
         let Some(link) = self.world.links.get(*link) else { return Vec::new() };
         let arrival =
