@@ -3,7 +3,7 @@
 //! Input is a series of datagrams: a byte that says how each comes, two of its length, its bytes.
 //! Bit 0: to us alone. Bit 1: from port 67. The upper half: the logarithm of the seconds before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use netboot::dhcp::packet::MessageType;
@@ -29,6 +29,9 @@ fn config() -> Config {
             excluded: [at(34)].into(),
             later: BTreeMap::new(),
             others: BTreeMap::new(),
+        peers: BTreeSet::new(),
+        relays_only: false,
+        guests: None,
             gateway: Some(at(1)),
             dns: vec![at(2)],
             ntp: Vec::new(),

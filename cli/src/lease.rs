@@ -1,11 +1,18 @@
 //! `gnt lease`.
 
+use std::net::Ipv4Addr;
+
 use clap::Subcommand;
 use luxi::method::What;
+use model::OpCode;
+use model::opcode::LeaseRelease;
+use serde_json::Value;
 
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
+use crate::output::say;
 use crate::session::Session;
+use crate::submit::JobArguments;
 
 /// What `list` shows unless told otherwise.
 const USUAL: [&str; 7] = ["rack", "ipv4", "mac", "serial", "state", "until", "agent"];
@@ -23,6 +30,15 @@ pub(crate) enum Lease {
         #[command(flatten)]
         list: ListArguments,
     },
+    /// End the lease of an address; its host asks for another one when it renews.
+    #[command(after_help = "An agent gives the address to another client when no host answers for it. Make \
+                            sure that nothing uses it any more.")]
+    Release {
+        /// The address.
+        address: Ipv4Addr,
+        #[command(flatten)]
+        job: JobArguments,
+    },
     /// Describe the fields that `list` can show.
     ListFields(ListFieldsArguments),
 }
@@ -34,6 +50,13 @@ pub(crate) fn run(verb: Lease, session: &Session) -> Result<(), CliError> {
             let racks = racks.into_iter().map(|rack| u64::from(rack).into()).collect();
             let chosen = list.chosen(&addresses, Named::By("ipv4"))?.with("rack", racks);
             list.print(What::Lease, list.fields(&USUAL), &chosen, session)
+        }
+        Lease::Release { address, job } => {
+            let done = job.run(OpCode::LeaseRelease(LeaseRelease { address }), session)?;
+            match done.as_ref().and_then(Value::as_str) {
+                Some(client) => say(format!("{client} had {address}.")),
+                None => Ok(()),
+            }
         }
         Lease::ListFields(arguments) => arguments.print(What::Lease, session),
     }

@@ -282,6 +282,7 @@ impl AgentSync {
             dropped,
             certificate_ends,
             mut troubles,
+            lease_ranges,
             mut network_drift,
             signs,
             ..
@@ -322,6 +323,7 @@ impl AgentSync {
             }
         }
         talk.behind = self.push_if_stale(node, &mut talk.push, &racks).await;
+        self.contacts.set_lease_ranges(&node.name, lease_ranges);
         self.contacts.set_held(
             &node.name,
             talk.behind,

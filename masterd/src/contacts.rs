@@ -7,6 +7,7 @@ use model::blob::Blob;
 use model::{NodeName, Timestamp};
 use parking_lot::RwLock;
 use rpc::RpcError;
+use rpc::calls::LeaseRangeServed;
 use tokio::sync::watch;
 
 use crate::signs::Signs;
@@ -29,6 +30,8 @@ pub struct Contact {
     pub certificate_ends: Option<Timestamp>,
     /// What keeps it from serving its racks, as it said when it last answered.
     pub troubles: Vec<String>,
+    /// The lease ranges that it serves, as it said when it last answered.
+    pub lease_ranges: Vec<LeaseRangeServed>,
     /// Steps that would mend the network of its host, as it says itself.
     pub network_drift: Vec<String>,
 }
@@ -133,6 +136,7 @@ impl Contacts {
         let behind = known.is_some_and(|contact| contact.behind);
         let certificate_ends = known.and_then(|contact| contact.certificate_ends);
         let troubles = known.map(|contact| contact.troubles.clone()).unwrap_or_default();
+        let lease_ranges = known.map(|contact| contact.lease_ranges.clone()).unwrap_or_default();
         let network_drift = known.map(|contact| contact.network_drift.clone()).unwrap_or_default();
         let is_stranger = failure.as_ref().is_some_and(|failure| failure.is_stranger);
         let obeys_later = failure.as_ref().is_some_and(|failure| failure.obeys_later);
@@ -145,6 +149,7 @@ impl Contacts {
             behind,
             certificate_ends,
             troubles,
+            lease_ranges,
             network_drift,
         };
         contacts.insert(node.clone(), contact);
@@ -162,6 +167,13 @@ impl Contacts {
         if let Some(contact) = self.agents.write().get_mut(node) {
             (contact.behind, contact.certificate_ends) = (behind, ends);
             (contact.troubles, contact.network_drift) = (troubles, network_drift);
+        }
+    }
+
+    /// Notes which lease ranges an agent serves that answered.
+    pub(crate) fn set_lease_ranges(&self, node: &NodeName, ranges: Vec<LeaseRangeServed>) {
+        if let Some(contact) = self.agents.write().get_mut(node) {
+            contact.lease_ranges = ranges;
         }
     }
 
@@ -220,6 +232,7 @@ mod tests {
                 behind,
                 certificate_ends,
                 troubles,
+                lease_ranges: Vec::new(),
                 network_drift: vec!["mtu".to_owned()],
             })
         };

@@ -12,6 +12,7 @@ pub mod group;
 pub mod image;
 pub mod ipam;
 pub mod kernel;
+pub mod lease;
 pub mod machine;
 pub mod master_ip;
 pub mod network;

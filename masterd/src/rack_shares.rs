@@ -1,7 +1,9 @@
 //! Core: the shares of a rack's agents in its lease range, as the configuration wants them.
 
+use std::net::Ipv4Addr;
+
 use model::node::NodeRole;
-use model::shares::RackShares;
+use model::shares::{PARTS, RackShares};
 use model::{NodeName, Timestamp};
 
 use crate::config::Config;
@@ -29,6 +31,18 @@ pub(crate) fn is_due(config: &Config, rack: u32, agent: &NodeName, now: Timestam
         |shares: &RackShares| shares.parts.iter().any(|part| part.leaving.as_ref() == Some(agent));
     config.shares.get(&rack).is_some_and(|shares| leaves(shares))
         || settled(config, rack, &[], now).is_some()
+}
+
+/// The agent that gives an address of a lease range to clients, unless it is on its way to another one.
+pub(crate) fn giver(
+    config: &Config,
+    rack: u32,
+    first: Ipv4Addr,
+    address: Ipv4Addr,
+) -> Option<NodeName> {
+    let number = u32::from(address).checked_sub(u32::from(first))?;
+    let part = usize::try_from(number).ok()? % PARTS;
+    config.shares.get(&rack)?.parts.get(part)?.owner.clone()
 }
 
 /// The shares for people: who leases how much, from when.

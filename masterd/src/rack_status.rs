@@ -2,6 +2,7 @@
 //! booting, and the use of its leases.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::Ipv4Addr;
 
 use model::image::{BootTarget, ImageFiles};
 use model::machine::{BootStage, Machine};
@@ -43,9 +44,9 @@ pub struct RackStatus {
     pub stuck: Vec<String>,
     /// Machines that asked for a boot script and are not registered.
     pub unknown: Vec<String>,
-    /// Leases in use.
+    /// Leases in use, of the ranges that agents serve.
     pub leases: usize,
-    /// Addresses that can be leased.
+    /// Addresses of these ranges.
     pub range: u64,
     /// What somebody should do something about.
     pub warnings: Vec<String>,
@@ -114,12 +115,7 @@ pub fn status(
     let recent = now.plus_seconds(-STRANGER_SECONDS);
     let asked = strangers.iter().filter(|s| s.rack == rack && s.last >= recent);
     let unknown: Vec<String> = asked.filter_map(told_of).collect();
-    let ranges = config.ipam.as_ref().and_then(|ipam| ipam.lease_ranges(rack).ok());
-    let size = |first, last| u64::from(u32::from(last)).saturating_sub(u32::from(first).into()) + 1;
-    let range = ranges.iter().flatten().map(|range| size(range.first, range.last)).sum();
-    let ends = (rack, now)..=(rack, Timestamp::from_micros(i64::MAX));
-    let live = config.leases.by.end.within(ends);
-    let leases = live.filter(|(_, lease)| lease.state == LeaseState::Bound).count();
+    let (leases, range) = use_of_ranges(config, rack, contacts, now);
     let (stuck, unknown) = (shortened(stuck), shortened(unknown));
     let mut warnings: Vec<String> = unserved(config, rack).into_iter().collect();
     warnings.extend(agents.iter().flat_map(AgentStatus::warnings));
@@ -132,6 +128,28 @@ pub fn status(
         warnings.push(format!("all {range} addresses of the lease range are in use"));
     }
     RackStatus { rack, agents, machines, stages, stuck, unknown, leases, range, warnings }
+}
+
+/// How many addresses are leased of those that the agents serve, and how many these are: a rack has a
+/// range in each of its networks, and agents serve those in which they have an address.
+fn use_of_ranges(
+    config: &Config,
+    rack: u32,
+    contacts: &HashMap<NodeName, Contact>,
+    now: Timestamp,
+) -> (usize, u64) {
+    let told = config.agents_of(rack).filter_map(|node| contacts.get(&node.name));
+    let told = told.flat_map(|contact| &contact.lease_ranges).filter(|range| range.rack == rack);
+    let served: BTreeMap<_, _> = told.map(|range| (range.first, range)).collect();
+    let ends = (rack, now)..=(rack, Timestamp::from_micros(i64::MAX));
+    let is_served = |address: Ipv4Addr| {
+        let range = served.range(..=address).next_back();
+        range.is_some_and(|(_, range)| address <= range.last)
+    };
+    let live = config.leases.by.end.within(ends).map(|(_, lease)| lease);
+    let leases = live.filter(|lease| lease.state == LeaseState::Bound && is_served(lease.address));
+    let addresses = served.values().map(|range| u64::try_from(range.addresses).unwrap_or(u64::MAX));
+    (leases.count(), addresses.sum())
 }
 
 fn agent(node: &NodeName, contacts: &HashMap<NodeName, Contact>) -> AgentStatus {
@@ -209,8 +227,11 @@ fn shortened(mut lines: Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use model::MacAddress;
     use model::image::Image;
     use model::machine::{Boot, LastBoot, StageSeen};
+    use model::rack::Lease;
+    use rpc::calls::LeaseRangeServed;
 
     use super::*;
     use crate::config::ConfigChange;
@@ -227,6 +248,20 @@ mod tests {
         let machines = register(&config, &[spec("s1", 1, "worker")], NOW).unwrap();
         config.apply(machines.into_iter().map(ConfigChange::Machine));
         config
+    }
+
+    fn reached() -> Contact {
+        Contact {
+            since: NOW,
+            failure: None,
+            is_stranger: false,
+            obeys_later: false,
+            behind: false,
+            certificate_ends: None,
+            troubles: Vec::new(),
+            lease_ranges: Vec::new(),
+            network_drift: Vec::new(),
+        }
     }
 
     fn booted(config: &mut Config, stage: BootStage) {
@@ -282,16 +317,8 @@ mod tests {
     fn an_agent_that_cannot_serve_and_a_stranger_are_told_of() {
         assert_eq!(warnings(&rack(&[]), 0), ["no agent serves its machine"]);
         let config = rack(&["n2.example"]);
-        let contact = Contact {
-            since: NOW,
-            failure: None,
-            is_stranger: false,
-            obeys_later: false,
-            behind: true,
-            certificate_ends: None,
-            troubles: vec!["port 67 is taken".to_owned()],
-            network_drift: Vec::new(),
-        };
+        let troubles = vec!["port 67 is taken".to_owned()];
+        let contact = Contact { behind: true, troubles, ..reached() };
         let contacts = HashMap::from([("n2.example".parse().unwrap(), contact)]);
         let mut stranger = Stranger {
             rack: 1,
@@ -314,8 +341,40 @@ mod tests {
         ];
         assert_eq!(found.warnings, told);
         assert_eq!((found.machines, found.leases, found.stages["none"]), (1, 0, 1));
-        assert!(found.range > 0);
         stranger.serial = None;
         assert_eq!(of(&stranger).warnings, told[..2], "a lease alone is no wish to boot");
+    }
+
+    /// Both agents serve one of the rack's networks, and share its range.
+    #[test]
+    fn addresses_in_use_are_those_of_the_networks_that_are_served() {
+        let mut config = rack(&["n2.example", "n3.example"]);
+        let lease = |port, last, minutes| Lease {
+            rack: 1,
+            mac: MacAddress::new([2, 0, 0, 0, 0, port]),
+            address: [10, 69, 0, last].into(),
+            state: LeaseState::Bound,
+            until: NOW.plus_seconds(minutes * 60),
+        };
+        let leases = [lease(1, 97, 1), lease(2, 98, 1), lease(3, 99, -1), lease(4, 200, 1)];
+        config.apply(leases.map(ConfigChange::Lease));
+        let range = |own| LeaseRangeServed {
+            rack: 1,
+            first: [10, 69, 0, 96].into(),
+            last: [10, 69, 0, 126].into(),
+            addresses: 31,
+            own,
+        };
+        let mut contacts = HashMap::new();
+        let of = |contacts: &HashMap<_, _>| {
+            let found = status(&config, 1, contacts, &[], NOW);
+            (found.leases, found.range)
+        };
+        assert_eq!(of(&contacts), (0, 0), "no agent told that it serves");
+        for (name, own) in [("n2.example", 16), ("n3.example", 15)] {
+            let contact = Contact { lease_ranges: vec![range(own)], ..reached() };
+            contacts.insert(name.parse().unwrap(), contact);
+            assert_eq!(of(&contacts), (2, 31));
+        }
     }
 }

@@ -36,7 +36,7 @@ pub use group::{GroupAdd, GroupAssignNodes, GroupRemove, GroupRename, GroupSetPa
 pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{
-    Clearable, DhcpSet, IpamSet, MachineAdd, MachineAwait, MachineBmcRemove, MachineBmcSet,
+    Clearable, DhcpSet, IpamSet, LeaseRelease, MachineAdd, MachineAwait, MachineBmcRemove, MachineBmcSet,
     MachineDiskKeyAdd, MachineDiskKeysRemove, MachineExpire, MachineHealth, MachineInspect,
     MachinePower, MachineProvision, MachineRemove, MachineSetParams, MachineSetState, RackPush,
     Removable,
@@ -289,6 +289,8 @@ opcodes! {
     "OP_TOKEN_ADD" TokenAdd -> (), Master, Administrator, [token_name];
     /// End a token at once.
     "OP_TOKEN_REMOVE" TokenRemove -> (), Master, Administrator, [token_name];
+    /// End the lease of an address at the agents of its rack; tells who had it.
+    "OP_LEASE_RELEASE" LeaseRelease -> String, Agents, Operator, [address];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, Operator, [racks];
     /// Describe instances; there are none yet.

@@ -6,7 +6,8 @@
 //! is sent too often; [`server`] is the shell with sockets, disk and clock.
 //!
 //! Rules that hold throughout (each is a property of the engine's tests):
-//! - no address is leased to two clients at a time, none outside its range, none that is excluded;
+//! - no address is leased to two clients at a time, none outside its range, none that is excluded; also
+//!   where several agents serve a rack, one of them was away, or they do not hear each other;
 //! - a client is acknowledged the address that it asked for, or none;
 //! - an acknowledgement leaves after its lease is durable;
 //! - firmware, iPXE and operating system of one machine hold one address.
@@ -25,5 +26,5 @@ pub mod server;
 
 pub use config::{Config, ConfigError, ServedRange};
 pub use engine::{Arrival, Destination, Effect, Engine, Ignored, Observation, Outgoing};
-pub use leases::{Learned, LeaseRecord, LeaseState};
+pub use leases::{Learned, LeaseClash, LeaseRecord, LeaseState};
 pub use packet::{Identity, Packet, Reply};

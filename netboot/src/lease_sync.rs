@@ -1,8 +1,8 @@
-//! What the agents of a rack tell each other of leases (DESIGN §9), so that each of them can renew
+//! What the agents of a rack tell each other of leases, so that each of them can renew
 //! what another one gave; and of ramdisks, so that a token is told once in a rack.
 //!
-//! An agent asks each other one for news, by a long poll, and takes what is newer than what it
-//! knows. It begins with everything, once it starts and whenever the DHCP server starts anew.
+//! An agent asks each other one for news, by a long poll. The DHCP server decides whose word counts. It
+//! begins with everything, once it starts and whenever the DHCP server or the ranges are others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use model::enrol::Fingerprint;
+use model::ipam::LeaseRange;
 use model::rack::{LeaseState as TellState, RackAgent, RackDocument};
 use model::shares::PARTS;
 use model::{NodeName, Timestamp};
@@ -20,13 +21,13 @@ use rpc::client::{Client, Meta, NodeTarget};
 use rpc::fence::Interrupt;
 use rpc::tls::AllowedCallers;
 use rpc::{Failure, FailureKind};
-use stdx::Tasks;
 use stdx::daemon::chain;
+use stdx::{Clock, Tasks};
 
-use crate::dhcp::server::Learner;
-use crate::dhcp::{Learned, LeaseRecord, LeaseState};
+use crate::dhcp::server::{Learner, LeaseNews};
+use crate::dhcp::{Learned, LeaseClash, LeaseRecord, LeaseState};
 use crate::ledger::{Ledger, News};
-use crate::rack::Racks;
+use crate::rack::{Passing, Racks};
 
 /// Pause after a call that failed, doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -54,14 +55,15 @@ pub async fn tell(
     tokio::pin!(deadline);
     loop {
         changed.mark_unchanged();
-        let News { leases, mut ramdisks, count, upto } = ledger.news_after(after, LEASES_TOLD_MAX);
-        let of_rack = leases.iter().filter(|r| racks.rack_of(r.address) == Some(call.rack));
-        let leases: Vec<_> = of_rack.map(told).collect();
+        let News { leases, mut ramdisks, upto, more, .. } =
+            ledger.news_after(after, LEASES_TOLD_MAX);
+        // The agent that asks may have a document already which gives the rack more addresses.
+        let is_of = |address| racks.rack_of(address).is_none_or(|rack| rack == call.rack);
+        let leases: Vec<_> = leases.iter().filter(|r| is_of(r.address)).map(told).collect();
         ramdisks.retain(|ramdisk| ramdisk.rack == call.rack);
-        let more = count == LEASES_TOLD_MAX;
         let is_news = !leases.is_empty() || !ramdisks.is_empty();
         if is_news || (!more && deadline.is_elapsed()) {
-            return Ok(LeasesTold { run, upto, leases, ramdisks });
+            return Ok(LeasesTold { run, upto, more, leases, ramdisks });
         }
         after = upto;
         if more {
@@ -81,8 +83,13 @@ fn told(record: &LeaseRecord) -> LeaseTold {
         LeaseState::Released { at_us } => (TellState::Released, at_us),
         LeaseState::Declined { until_us } => (TellState::Declined, until_us),
     };
-    let client = record.client.to_string();
-    LeaseTold { address: record.address, client, state, until: Timestamp::from_micros(until) }
+    LeaseTold {
+        address: record.address,
+        client: record.client.to_string(),
+        state,
+        until: Timestamp::from_micros(until),
+        since: record.since_us.map(Timestamp::from_micros),
+    }
 }
 
 fn record(told: &LeaseTold) -> Option<LeaseRecord> {
@@ -92,7 +99,8 @@ fn record(told: &LeaseTold) -> Option<LeaseRecord> {
         TellState::Released => LeaseState::Released { at_us: us },
         TellState::Declined => LeaseState::Declined { until_us: us },
     };
-    Some(LeaseRecord { address: told.address, client: told.client.parse().ok()?, state })
+    let (client, since_us) = (told.client.parse().ok()?, told.since.map(Timestamp::micros));
+    Some(LeaseRecord { address: told.address, client, state, since_us })
 }
 
 /// What it needs to ask other agents.
@@ -110,6 +118,8 @@ pub struct Asking {
     pub allowed: AllowedCallers,
     /// The DHCP server, while it runs.
     pub server: watch::Receiver<Option<Learner>>,
+    /// The time.
+    pub clock: Clock,
 }
 
 /// Asks the other agents of its racks for their leases until `stopped`.
@@ -121,18 +131,25 @@ pub async fn serve(mut asking: Asking, mut stopped: watch::Receiver<bool>) {
         changed.mark_unchanged();
         let is_anew = asking.server.has_changed().unwrap_or(false);
         let server = asking.server.borrow_and_update().clone();
-        let others = others(&asking.racks.all(), &asking.own);
-        if is_anew || asked.as_ref() != Some(&others) {
+        let documents = asking.racks.all();
+        // What was told of addresses that were in no range then is told again.
+        let wanted = (others(&documents, &asking.own), ranges(&documents));
+        if is_anew || asked.as_ref() != Some(&wanted) {
             polls.shutdown().await;
-            let callers = others.iter().flat_map(|(_, agent)| callers(agent)).collect();
+            let callers = wanted.0.iter().flat_map(|(_, agent)| callers(agent)).collect();
             asking.allowed.replace_agents(callers);
-            for (rack, agent) in others.iter() {
+            for (rack, agent) in &wanted.0 {
                 let Some(server) = server.clone() else { continue };
-                let learns = Learns { ledger: Arc::clone(&asking.ledger), server };
+                let learns = Learns {
+                    ledger: Arc::clone(&asking.ledger),
+                    racks: Arc::clone(&asking.racks),
+                    server,
+                    clock: asking.clock.clone(),
+                };
                 let client = asking.client.clone();
                 polls.spawn("lease sync", poll(*rack, agent.clone(), client, learns));
             }
-            asked = Some(others);
+            asked = Some(wanted);
         }
         tokio::select! {
             _ = changed.changed() => {}
@@ -154,6 +171,10 @@ fn others(documents: &[Arc<RackDocument>], own: &NodeName) -> Vec<(u32, RackAgen
     documents.iter().flat_map(of).collect()
 }
 
+fn ranges(documents: &[Arc<RackDocument>]) -> Vec<LeaseRange> {
+    documents.iter().flat_map(|document| document.ranges.iter().cloned()).collect()
+}
+
 fn callers(agent: &RackAgent) -> impl Iterator<Item = Caller> + '_ {
     let caller =
         |fingerprint: &Fingerprint| Caller { name: agent.name.clone(), fingerprint: *fingerprint };
@@ -163,7 +184,9 @@ fn callers(agent: &RackAgent) -> impl Iterator<Item = Caller> + '_ {
 /// Who learns what another agent tells.
 struct Learns {
     ledger: Arc<Ledger>,
+    racks: Arc<Racks>,
     server: Learner,
+    clock: Clock,
 }
 
 /// Asks one agent for ever.
@@ -179,13 +202,18 @@ async fn poll(rack: u32, agent: RackAgent, client: Client, learns: Learns) {
     let mut call = LeaseSync { rack, run: None, after: 0, wait_ms: 0 };
     let mut pause = None;
     loop {
+        let asked_us = learns.clock.now_micros();
         match client.call(&target, call, Meta::default()).await {
             Ok(told) => {
                 if pause.take().is_some() {
                     tracing::info!(rack, agent = %agent.name, "tells of its leases again");
                 }
-                let records = told.leases.iter().filter_map(record).collect();
-                if !learn(&learns.server, &agent.name, records).await {
+                let news = LeaseNews {
+                    agent: agent.name.clone(),
+                    told: told.leases.iter().filter_map(record).collect(),
+                    asked_us: Some(asked_us).filter(|_| !told.more),
+                };
+                if !learn(&learns, news).await {
                     return;
                 }
                 let ramdisks = told.ramdisks.into_iter().filter(|ramdisk| ramdisk.rack == rack);
@@ -216,20 +244,18 @@ async fn poll(rack: u32, agent: RackAgent, client: Client, learns: Learns) {
 }
 
 /// Hands leases to the DHCP server. Whether that still runs.
-async fn learn(server: &Learner, agent: &NodeName, records: Vec<LeaseRecord>) -> bool {
-    if records.is_empty() {
-        return true;
-    }
-    match server.learn(records).await {
+async fn learn(learns: &Learns, news: LeaseNews) -> bool {
+    let agent = news.agent.clone();
+    match learns.server.learn(news).await {
         Ok(Ok(learned)) => {
             for learned in learned {
-                if let Learned::Contradicted(told) = learned {
-                    let (address, client) = (told.address, &told.client);
-                    tracing::error!(
-                        %address, %client, %agent,
-                        "the agent leased an address to one client that another one has from here"
-                    );
-                }
+                let why = match learned {
+                    Learned::Kept(clash) => kept(&agent, &clash),
+                    Learned::Yielded(clash) => yielded(&agent, &clash),
+                    Learned::Taken(_) | Learned::Known => continue,
+                };
+                tracing::error!("{why}");
+                learns.racks.set_passing(Passing::TwoHolders, why);
             }
             true
         }
@@ -239,4 +265,22 @@ async fn learn(server: &Learner, agent: &NodeName, records: Vec<LeaseRecord>) ->
         }
         Err(_stopped) => false,
     }
+}
+
+/// Another agent renewed an address for a client that does not have it.
+fn kept(agent: &NodeName, clash: &LeaseClash) -> String {
+    let (address, theirs, ours) = (clash.told.address, &clash.told.client, &clash.client);
+    format!(
+        "{address} is leased to {ours} here, and {agent} renewed it for {theirs}: restart the network \
+         of {theirs}, or the host"
+    )
+}
+
+/// This agent renewed an address for a client that does not have it.
+fn yielded(agent: &NodeName, clash: &LeaseClash) -> String {
+    let (address, theirs, ours) = (clash.told.address, &clash.told.client, &clash.client);
+    format!(
+        "{address} was renewed for {ours} here, and {agent} leases it to {theirs}: restart the network \
+         of {ours}, or the host"
+    )
 }

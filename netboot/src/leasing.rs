@@ -12,11 +12,13 @@ use model::layout::DHCP_SERVER_PORT;
 use model::machine::BootStage;
 use model::rack::{Lease, LeaseState as TellState, Observation};
 use model::{NodeName, Timestamp};
+use queue_format::Health;
 use stdx::daemon::chain;
 use stdx::net::interfaces;
 use stdx::{Clock, Tasks};
 
 use crate::dhcp::boot::Stage;
+use crate::dhcp::leases::RangeUse;
 use crate::dhcp::packet::Identity;
 use crate::dhcp::server::{self, Counters, Handle, Learner, LeaseStore, Link, Parts, PersistError};
 use crate::dhcp::{self, Engine, LeaseRecord, LeaseState};
@@ -54,6 +56,10 @@ struct LedgerLeases {
 }
 
 impl LeaseStore for LedgerLeases {
+    fn is_open(&self) -> bool {
+        matches!(self.ledger.health(), Health::Good)
+    }
+
     async fn persist(&self, records: Vec<LeaseRecord>) -> Result<(), PersistError> {
         let told = records.iter().filter_map(|record| observation(&self.racks, record)).collect();
         self.keep(records, told).await
@@ -131,6 +137,7 @@ pub async fn serve(
     let mut last: Option<Compiled> = None;
     loop {
         changed.mark_unchanged();
+        tell_of_disk(&ledger, &racks);
         let mut wanted = wanted(&leasing, &own, &racks);
         if others.look(&speaking(&wanted)) {
             // Before the first word on an interface.
@@ -157,6 +164,7 @@ pub async fn serve(
             });
             let failed = wrong.or_else(|| served.as_ref().err().cloned());
             racks.set_dhcp_trouble(failed.or_else(|| unserved(&wanted)));
+            racks.set_lease_ranges(wanted.served.clone());
             running = served.ok().flatten();
             let now = running.as_ref().map(|running| running.handle.learner());
             learner.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
@@ -172,6 +180,19 @@ pub async fn serve(
         running.end().await;
     }
     others.end().await;
+}
+
+/// Tells of a disk that takes no leases: then no client is offered an address, and none asks for one.
+fn tell_of_disk(ledger: &Ledger, racks: &Racks) {
+    let why = match ledger.health() {
+        Health::Good => return racks.end_passing(Passing::Store),
+        Health::DiskFull { path, reason, .. } => {
+            format!("{} was not written ({reason}); make room on its disk", path.display())
+        }
+        Health::Failed { reason } => reason,
+    };
+    let why = format!("leases cannot be kept, and no address is offered: {why}");
+    racks.set_passing(Passing::Store, why);
 }
 
 /// Where more is done than to observe.
@@ -330,11 +351,9 @@ fn tell(observation: &dhcp::Observation, racks: &Racks, ledger: &Ledger, now_us:
                 tracing::warn!(error = chain(&error), "the begin of a boot was not noted");
             }
         }
-        dhcp::Observation::Full { first, last } => {
-            let why = format!(
-                "no address is left of {first} to {last}; see gnt lease list for who has them"
-            );
-            racks.set_passing(Passing::Full, why);
+        dhcp::Observation::Full(range) => racks.set_passing(Passing::Full, full(range)),
+        dhcp::Observation::Crowded { range, guests_max } => {
+            racks.set_passing(Passing::Crowded, crowded(range, *guests_max));
         }
         dhcp::Observation::Declined(record) => {
             let (address, client) = (record.address, &record.client);
@@ -363,6 +382,26 @@ fn stranded(client: &Identity, stage: Stage, architecture: Option<u16>) -> Strin
     )
 }
 
+/// That no address is left, with numbers that add up.
+fn full(range: &RangeUse) -> String {
+    let RangeUse { first, last, addresses, leased, offered, quarantined } = range;
+    format!(
+        "no address is left: of the {addresses} that this agent gives of {first} to {last}, {leased} \
+         are leased, {offered} offered and {quarantined} in quarantine; see gnt lease list for who has \
+         them, and gnt lease release"
+    )
+}
+
+/// That cards which are in no inventory have all that they may have.
+fn crowded(range: &RangeUse, guests_max: usize) -> String {
+    let RangeUse { first, last, addresses, .. } = range;
+    format!(
+        "cards that are not registered have {guests_max} of the {addresses} addresses that this agent \
+         gives of {first} to {last}, and get no more; see gnt machine list-unknown, and register them \
+         or take them off the network"
+    )
+}
+
 /// The log's share of what the server sees; the master's share went with the lease.
 fn log(observation: &dhcp::Observation) {
     match observation {
@@ -382,8 +421,9 @@ fn log(observation: &dhcp::Observation) {
         dhcp::Observation::Stranded { client, stage, architecture } => {
             tracing::warn!("{}", stranded(client, *stage, *architecture));
         }
-        dhcp::Observation::Full { first, last } => {
-            tracing::error!(%first, %last, "no address is left in the lease range");
+        dhcp::Observation::Full(range) => tracing::error!("{}", full(range)),
+        dhcp::Observation::Crowded { range, guests_max } => {
+            tracing::warn!("{}", crowded(range, *guests_max));
         }
     }
 }

@@ -99,6 +99,8 @@ pub struct News {
     pub count: usize,
     /// The number up to which that is all.
     pub upto: u64,
+    /// Whether something changed after it.
+    pub more: bool,
 }
 
 /// What was found at the start.
@@ -271,18 +273,16 @@ impl Ledger {
         observations: Vec<Observation>,
     ) -> Result<(), LedgerError> {
         let changes = leases.iter().map(|lease| put(keys::lease(lease.address), lease)).collect();
-        let addresses: Vec<_> = leases.iter().map(|lease| lease.address).collect();
         let done = {
             let mut state = self.state.lock();
             let done = self.submit_events(&mut state, changes, at, observations)?;
+            // Another agent is told at once: what it is told later it may have decided without.
+            leases.iter().for_each(|lease| state.changes.note(Changed::Lease(lease.address)));
             state.leases.extend(leases.into_iter().map(|lease| (lease.address, lease)));
+            self.changed.send_replace(state.changes.last());
             done
         };
-        done.await.map_err(|_ended| LedgerError::Ended)?;
-        let mut state = self.state.lock();
-        addresses.into_iter().for_each(|address| state.changes.note(Changed::Lease(address)));
-        self.changed.send_replace(state.changes.last());
-        Ok(())
+        done.await.map_err(|_ended| LedgerError::Ended)
     }
 
     /// Notes what was seen. It is handed out once it is durable; nobody waits for it here. Gives whether
@@ -418,7 +418,7 @@ impl Ledger {
                 }
             }
             if news.count == most {
-                news.upto = number;
+                (news.upto, news.more) = (number, number < state.changes.last());
             }
         }
         news

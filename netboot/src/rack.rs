@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use model::machine::node_uuid;
 use model::rack::{RackDocument, RackMachine};
 use model::{MacAddress, Serial, Uuid};
-use rpc::calls::RackHeld;
+use rpc::calls::{LeaseRangeServed, RackHeld};
 
 use crate::ledger::{Ledger, LedgerError};
 
@@ -22,6 +22,8 @@ pub mod compile;
 /// How long a full lease range, and a machine that is refused, is told of: the engine says it again
 /// each minute while a client asks in vain, and firmware begins again.
 const TOLD_AGAIN: Duration = Duration::from_secs(180);
+/// How long two holders of one address are told of: by then the one that does not have it was refused.
+const TWO_HOLDERS_TOLD: Duration = Duration::from_secs(3_600);
 /// Racks that one agent serves: one as a rule, a few where a node stands between them.
 pub const RACKS_MAX: usize = 16;
 
@@ -77,6 +79,8 @@ pub struct Racks {
     changing: tokio::sync::Mutex<()>,
     changed: watch::Sender<u64>,
     troubles: Mutex<Troubles>,
+    /// The lease ranges that are served.
+    served: Mutex<Vec<LeaseRangeServed>>,
 }
 
 /// What keeps the agent from serving its racks.
@@ -107,6 +111,25 @@ pub enum Passing {
     Declined,
     /// A machine wants to boot in a way that is not served.
     Stranded,
+    /// Cards outside of the inventory have all addresses that they may have.
+    Crowded,
+    /// Two clients hold one address.
+    TwoHolders,
+}
+
+impl Passing {
+    /// How long it is told of.
+    fn lasts(self) -> Duration {
+        match self {
+            Self::TwoHolders => TWO_HOLDERS_TOLD,
+            Self::Store
+            | Self::Full
+            | Self::Identity
+            | Self::Declined
+            | Self::Stranded
+            | Self::Crowded => TOLD_AGAIN,
+        }
+    }
 }
 
 impl Racks {
@@ -119,6 +142,7 @@ impl Racks {
             changing: tokio::sync::Mutex::new(()),
             changed: watch::channel(0).0,
             troubles: Mutex::default(),
+            served: Mutex::default(),
         }
     }
 
@@ -150,7 +174,7 @@ impl Racks {
             .map_err(|error| RackError::Keep { rack, error })?;
         self.documents.write().insert(rack, Served::new(document));
         // What was refused or full by the old document is looked at anew.
-        self.troubles.lock().passing.clear();
+        self.troubles.lock().passing.retain(|what, _| *what == Passing::TwoHolders);
         self.tell();
         Ok(held)
     }
@@ -256,6 +280,17 @@ impl Racks {
         })
     }
 
+    /// Notes which lease ranges are served.
+    pub fn set_lease_ranges(&self, served: Vec<LeaseRangeServed>) {
+        *self.served.lock() = served;
+    }
+
+    /// The lease ranges that are served.
+    #[must_use]
+    pub fn lease_ranges(&self) -> Vec<LeaseRangeServed> {
+        self.served.lock().clone()
+    }
+
     /// Notes why DHCP is not served; none where it is.
     pub fn set_dhcp_trouble(&self, why: Option<String>) {
         self.troubles.lock().dhcp = why;
@@ -311,7 +346,7 @@ impl Racks {
         let loader = troubles.loader.as_ref().map(|path| {
             format!("{} is missing; install the package ipxe, or give --ipxe", path.display())
         });
-        troubles.passing.retain(|_, (_, at)| at.elapsed() < TOLD_AGAIN);
+        troubles.passing.retain(|what, (_, at)| at.elapsed() < what.lasts());
         let passing = troubles.passing.values().map(|(why, _)| why);
         let others = troubles.others.iter().filter(|(_, servers)| !servers.is_empty());
         let others = others.map(|(interface, servers)| {

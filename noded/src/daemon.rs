@@ -177,6 +177,7 @@ impl Daemon {
             client: Client::new(Arc::clone(&identity), Tasks::new()),
             allowed: agents,
             server: learners,
+            clock: settings.clock.clone(),
         };
         daemon.tasks.spawn("lease sync", lease_sync::serve(asking, daemon.stop.subscribe()));
         let own = identity.name().clone();

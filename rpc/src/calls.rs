@@ -263,6 +263,8 @@ calls! {
         "key_answer" KeyAnswer -> (), Fast, Changes, Fails, Shared;
         /// Tell another agent of the rack of leases and ramdisks, and wait for more.
         "lease_sync" LeaseSync -> LeasesTold, Fast, Shares, Fails, Shared;
+        /// End the lease of an address; may be repeated.
+        "lease_release" LeaseRelease -> LeaseReleased, Fast, Changes, Fails, Shared;
         /// Replace the allow-list.
         "allow_list" SetAllowList -> (), Fast, Changes, Fails, Shared;
         /// Take the master's address, and tell the link.

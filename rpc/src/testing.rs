@@ -104,6 +104,7 @@ fn exchanged() -> Exchanged {
         callers: None,
         certificate_ends: None,
         troubles: Vec::new(),
+        lease_ranges: Vec::new(),
         signs: Vec::new(),
         network_drift: Vec::new(),
         key_requests: Vec::new(),

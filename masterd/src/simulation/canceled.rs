@@ -93,6 +93,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_BOOT_TEMPLATE_REMOVE", r#""kind": "cloud-init", "role": "unused""#),
     ("OP_TOKEN_ADD", r#""token_name": "t#", "sha256": "TOKEN", "role": "read", "expires": null"#),
     ("OP_TOKEN_REMOVE", r#""token_name": "old""#),
+    ("OP_LEASE_RELEASE", r#""address": "10.69.0.40""#),
     ("OP_RACK_PUSH", ""),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),

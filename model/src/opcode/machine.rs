@@ -300,6 +300,14 @@ pub struct MachineAwait {
     pub serial: String,
 }
 
+/// Parameters of `OP_LEASE_RELEASE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseRelease {
+    /// The address whose lease ends.
+    pub address: Ipv4Addr,
+}
+
 /// Parameters of `OP_RACK_PUSH`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -312,6 +320,12 @@ pub struct RackPush {
 impl super::common::Summary for Intent {
     fn text(&self) -> String {
         self.as_str().to_owned()
+    }
+}
+
+impl super::common::Summary for Ipv4Addr {
+    fn text(&self) -> String {
+        self.to_string()
     }
 }
 

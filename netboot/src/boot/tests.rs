@@ -71,6 +71,7 @@ impl Scene {
             address: "127.0.0.1".parse().unwrap(),
             client: Identity::Ethernet(mac),
             state: LeaseState::Bound { until_us },
+            since_us: None,
         };
         self.ledger.keep_leases(vec![lease], Timestamp::from_micros(1), Vec::new()).await.unwrap();
     }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use model::{MacAddress, NodeName};
 
+use super::packet::Identity;
+
 /// Ranges of one server: a rack has one for each of its networks.
 pub const RANGES_MAX: usize = 16;
 /// Addresses of one range: tables are searched in order, and a rack has tens of machines.
@@ -16,6 +18,11 @@ pub const LEASE_SECONDS_MIN: u32 = 10;
 pub const LEASE_SECONDS_INFINITE: u32 = u32::MAX;
 /// Name servers that are told: more would crowd out other options.
 pub const DNS_MAX: usize = 8;
+/// Longest lease of a card that is in no inventory: an unknown machine is registered within it, or asks
+/// again, and what nobody uses is soon there for others.
+pub const GUEST_LEASE_SECONDS: u32 = 600;
+/// Of so many addresses one may be a guest's, however many machines there are: new ones are found by it.
+const GUESTS_SHARE: usize = 8;
 /// Longest base of boot URLs: a whole URL must fit one option of 255 bytes.
 pub const BOOT_BASE_URL_MAX: usize = 200;
 
@@ -43,9 +50,15 @@ pub struct ServedRange {
     /// When, in microseconds since the epoch, addresses may first be leased, where another agent may
     /// have leased them before.
     pub later: BTreeMap<Ipv4Addr, i64>,
-    /// Addresses that other agents lease, with the time from which they do. Their leases are renewed
-    /// here where they were told, since any agent of a rack does that.
-    pub others: BTreeMap<Ipv4Addr, i64>,
+    /// Addresses that other agents lease. Their leases are renewed here where they were told, since any
+    /// agent of a rack does that.
+    pub others: BTreeMap<Ipv4Addr, OtherPart>,
+    /// The other agents of the rack, each of which may renew what this one gave.
+    pub peers: BTreeSet<NodeName>,
+    /// Whether clients come by relays alone: then no host can be asked for its address.
+    pub relays_only: bool,
+    /// How addresses are kept for machines of the inventory; none where that has none with known cards.
+    pub guests: Option<GuestRules>,
     /// The router (option 3), if there is one.
     pub gateway: Option<Ipv4Addr>,
     /// Name servers (option 6).
@@ -67,6 +80,53 @@ pub struct ServedRange {
     /// What clients know this server by (option 54), as a rule the interface address; renewals are
     /// sent to it.
     pub server_id: Ipv4Addr,
+}
+
+/// What cards get that are in no inventory: guests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestRules {
+    /// The cards of the machines.
+    pub known: Arc<BTreeSet<MacAddress>>,
+    /// Addresses of this agent that all guests hold together, at most.
+    pub addresses_max: usize,
+}
+
+impl GuestRules {
+    /// The rules for an agent that gives so many addresses, in a rack with so many machines whose cards
+    /// are known: guests get what the machines leave, and at least one address in [`GUESTS_SHARE`].
+    #[must_use]
+    pub fn new(known: Arc<BTreeSet<MacAddress>>, machines: usize, addresses: usize) -> Option<Self> {
+        let left = addresses.saturating_sub(machines);
+        let addresses_max = left.max(addresses / GUESTS_SHARE).max(1);
+        (machines > 0).then_some(Self { known, addresses_max })
+    }
+
+    /// Addresses that guests of one circuit hold together, at most: half of them are left to other
+    /// ports, whatever is behind this one.
+    #[must_use]
+    pub fn of_circuit_max(&self) -> usize {
+        self.addresses_max.div_ceil(2)
+    }
+}
+
+/// The part of a range that another agent leases.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherPart {
+    /// That agent; none while the part is on its way from one to another.
+    pub agent: Option<NodeName>,
+    /// From when it leases.
+    pub from_us: i64,
+}
+
+/// Whose an address is to give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Giver<'a> {
+    /// This agent's.
+    Us,
+    /// That of another agent.
+    Agent(&'a NodeName),
+    /// Nobody's at the moment: its part is on its way.
+    Nobody,
 }
 
 /// The installer of switches (option 114).
@@ -136,13 +196,32 @@ impl ServedRange {
         u32::from(address) & mask == u32::from(self.interface_address) & mask
     }
 
+    /// Whether `address` can be that of one host, on this network or elsewhere.
+    #[must_use]
+    pub fn may_be_host(&self, address: Ipv4Addr) -> bool {
+        let (at, hosts) = (u32::from(address), !u32::from(self.mask()));
+        let is_of_all = self.on_network(address) && [0, hosts].contains(&(at & hosts));
+        !(is_of_all
+            || address.is_unspecified()
+            || address.is_broadcast()
+            || address.is_multicast())
+    }
+
     /// Whether `address` can be that of another host on this network.
     #[must_use]
     pub fn is_neighbour(&self, address: Ipv4Addr) -> bool {
-        let (at, hosts) = (u32::from(address), !u32::from(self.mask()));
         self.on_network(address)
-            && ![0, hosts].contains(&(at & hosts))
+            && self.may_be_host(address)
             && ![self.interface_address, self.server_id].contains(&address)
+    }
+
+    /// Whether clients may know a relay by `address` in our place (RFC 5107): its own, where it is on
+    /// their network, or one of that network which is nobody else's, for all that is known here.
+    #[must_use]
+    pub fn may_stand_in(&self, address: Ipv4Addr, relay: Ipv4Addr) -> bool {
+        let is_free = !self.leases(address) && !self.excluded.contains(&address);
+        address == relay
+            || (!self.on_network(relay) && self.is_neighbour(address) && is_free)
     }
 
     /// Whether `address` may be leased.
@@ -156,22 +235,44 @@ impl ServedRange {
             && !self.excluded.contains(&address)
     }
 
-    /// Whether `address` may be leased here anew at `now`: no other agent does, and no lease that one
-    /// gave can live.
+    /// Whether a client is in no inventory, where machines are kept addresses for.
+    #[must_use]
+    pub fn is_guest(&self, client: &Identity) -> bool {
+        let knows = |rules: &GuestRules| client.mac().is_some_and(|mac| rules.known.contains(&mac));
+        self.guests.as_ref().is_some_and(|rules| !knows(rules))
+    }
+
+    /// Whose `address` is to give at `now`: an agent that takes a part over waits until no lease of the
+    /// one before can live.
+    #[must_use]
+    pub fn giver(&self, address: Ipv4Addr, now: i64) -> Giver<'_> {
+        match self.others.get(&address) {
+            Some(OtherPart { agent: Some(agent), from_us }) if *from_us <= now => {
+                Giver::Agent(agent)
+            }
+            Some(_) => Giver::Nobody,
+            None if self.later.get(&address).is_none_or(|from| *from <= now) => Giver::Us,
+            None => Giver::Nobody,
+        }
+    }
+
+    /// Whether `address` may be leased here anew at `now`.
     #[must_use]
     pub fn is_ours(&self, address: Ipv4Addr, now: i64) -> bool {
-        !self.others.contains_key(&address)
-            && self.later.get(&address).is_none_or(|from| *from <= now)
+        self.giver(address, now) == Giver::Us
     }
 
     /// Seconds that a lease of `address` may last which is given or renewed at `now`; none where that
-    /// is too short for a lease. An agent that takes an address over counts on it that no lease of an
-    /// earlier one lives by then.
+    /// is too short for a lease, or where nobody knows yet who takes the address over. An agent that does
+    /// counts on it that no lease of an earlier one lives by then.
     #[must_use]
     pub fn seconds_of(&self, address: Ipv4Addr, now: i64) -> Option<u32> {
-        let until = self.others.get(&address).filter(|from| **from > now);
-        let Some(until) = until else { return Some(self.lease_seconds) };
-        let left = until.saturating_sub(now) / 1_000_000;
+        let Some(other) = self.others.get(&address) else { return Some(self.lease_seconds) };
+        other.agent.as_ref()?;
+        if other.from_us <= now {
+            return Some(self.lease_seconds);
+        }
+        let left = other.from_us.saturating_sub(now) / 1_000_000;
         let seconds = u32::try_from(left).unwrap_or(u32::MAX).min(self.lease_seconds);
         (seconds >= LEASE_SECONDS_MIN).then_some(seconds)
     }
@@ -205,7 +306,7 @@ impl ServedRange {
             Some("a lease must last 10 seconds or more")
         } else if self.dns.len().max(self.ntp.len()) > DNS_MAX {
             Some("it has more than 8 name servers")
-        } else if self.server_id.is_unspecified() || self.server_id.is_broadcast() {
+        } else if !self.may_be_host(self.server_id) {
             Some("its server identifier is no host's address")
         } else {
             self.boot_url_flaw()
@@ -243,6 +344,9 @@ pub(crate) mod tests {
             excluded: BTreeSet::new(),
             later: BTreeMap::new(),
             others: BTreeMap::new(),
+            peers: BTreeSet::new(),
+            relays_only: false,
+            guests: None,
             gateway: Some(Ipv4Addr::new(10, 69, 0, 1)),
             dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
             ntp: Vec::new(),

@@ -1,20 +1,29 @@
 //! Core: what a packet leads to.
 //!
-//! [`request`] tells the four kinds of REQUEST apart and holds the table of answers; [`reply`]
-//! builds replies and says where they go. RFC 2131 sections 4.1 and 4.3 rule unless told otherwise.
+//! [`outcome`] lists all that it can lead to; [`request`] tells the four kinds of REQUEST apart and holds
+//! the table of answers; `deferral` leaves a client to the agent that has its address; [`reply`] builds
+//! replies and says where they go. RFC 2131 sections 4.1 and 4.3 rule unless told otherwise.
 
+mod deferral;
+pub mod outcome;
 pub mod reply;
 pub mod request;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
-use model::MacAddress;
+use model::{MacAddress, NodeName};
 
 use super::boot::{self, Stage};
-use super::config::{Config, ConfigError, LEASE_SECONDS_INFINITE, LEASE_SECONDS_MIN, ServedRange};
-use super::leases::{Learned, LeaseRecord, Leases};
+use super::config::{
+    Config, ConfigError, GUEST_LEASE_SECONDS, Giver, LEASE_SECONDS_INFINITE, LEASE_SECONDS_MIN,
+    ServedRange,
+};
+use super::leases::{Guest, Learned, LeaseRecord, Leases, Teller};
 use super::log_limit::LogLimit;
-use super::packet::{BOOT_REQUEST, Identity, MessageType, Packet, Reply, option};
+use super::packet::{BOOT_REQUEST, Identity, MessageType, Packet, option};
+use deferral::Deferrals;
+pub use outcome::{Arrival, Destination, Effect, Ignored, Observation, Outgoing};
 use request::{Verdict, verdict};
 
 /// Relays that a message may have passed, RFC 1542 section 4.1.1.
@@ -24,170 +33,17 @@ pub const PROBE_CLASS: &[u8] = b"gantry-probe";
 /// Between two alarms that a range is full: often enough to be seen, not once a packet.
 const FULL_ALARM_INTERVAL_US: i64 = 60 * 1_000_000;
 
-/// How a packet came here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
-    /// Our address on the link it came in by.
-    pub interface: Ipv4Addr,
-    /// Who sent it: the client, or the last relay.
-    pub source: SocketAddrV4,
-    /// What it was addressed to: us, or a broadcast.
-    pub destination: Ipv4Addr,
-}
-
-/// What a packet leads to, in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// Send it.
-    Reply(Outgoing),
-    /// Make the record durable; then, and only then, send the reply and tell the observation.
-    Persist {
-        /// The new state of one address.
-        record: LeaseRecord,
-        /// What to send; a release and a refusal of an address get no answer.
-        reply: Option<Outgoing>,
-        /// What to tell.
-        observation: Observation,
-    },
-    /// What would have been sent, in a network that is only observed.
-    Withheld(Outgoing),
-    /// Tell it.
-    Observe(Observation),
-    /// Nothing, for this reason.
-    Ignore(Ignored),
-}
-
-/// A reply and its way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outgoing {
-    /// The message.
-    pub reply: Reply,
-    /// Our address that it is sent from.
-    pub source: Ipv4Addr,
-    /// Who gets it.
-    pub to: Destination,
-    /// The address that it offers, if another client had that before. A host on the link that
-    /// answers for it has it still (RFC 2131 section 2.2); then this is not sent.
-    pub probe: Option<Ipv4Addr>,
-}
-
-/// Who gets a reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Destination {
-    /// A host that answers ARP: a relay, or a client that has its address.
-    Host(SocketAddrV4),
-    /// Everyone on the link.
-    Broadcast(u16),
-    /// A client that will have `address` only after it got the reply: a frame to its Ethernet
-    /// address.
-    Frame {
-        /// The Ethernet address.
-        mac: [u8; 6],
-        /// Its address to be, and port.
-        address: SocketAddrV4,
-    },
-}
-
-/// What others want to know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Observation {
-    /// A lease was given or renewed.
-    Leased {
-        /// The lease, bound.
-        record: LeaseRecord,
-        /// Which stage of a boot asked.
-        stage: Stage,
-        /// The machine's UUID, if it told, as on the wire.
-        uuid: Option<[u8; 16]>,
-    },
-    /// A lease was given back.
-    Released(LeaseRecord),
-    /// A client found its address in use by another host: an alarm.
-    Declined(LeaseRecord),
-    /// A client was told to begin again.
-    Refused {
-        /// Who.
-        client: Identity,
-        /// The address it asked for.
-        address: Ipv4Addr,
-        /// Why.
-        why: &'static str,
-    },
-    /// Firmware wants to boot in a way that is not served: it gets a lease and nothing to load.
-    /// Once an hour for each client.
-    Stranded {
-        /// Who.
-        client: Identity,
-        /// How it wants to boot.
-        stage: Stage,
-        /// What it can boot as, if it told.
-        architecture: Option<u16>,
-    },
-    /// No address was left for a client: an alarm, once a minute.
-    Full {
-        /// First address of the range.
-        first: Ipv4Addr,
-        /// Last address of the range.
-        last: Ipv4Addr,
-    },
-}
-
-/// Why a packet led to nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
-pub enum Ignored {
-    /// A server's message.
-    #[error("it is no client's message")]
-    NotFromClient,
-    /// Probably a loop of relays.
-    #[error("it passed more than 16 relays")]
-    Hops,
-    /// No message type: BOOTP, or nonsense.
-    #[error("it has no DHCP message type")]
-    Untyped,
-    /// No usable hardware address or client identifier.
-    #[error("it does not tell who sent it")]
-    Anonymous,
-    /// Option 82, which only relays add, without a relay.
-    #[error("it has a relay's option, but came without a relay")]
-    UntrustedRelayOption,
-    /// A relay at an address where replies would reach every host, or us.
-    #[error("its relay's address can be no host's")]
-    RelayAddress,
-    /// An address that can be no client's, to which the reply would go.
-    #[error("the address can be no client's")]
-    ClientAddress,
-    /// Another agent looks for servers that are none of the rack's.
-    #[error("another agent of a rack looks for servers")]
-    Probe,
-    /// From a network without a range.
-    #[error("its network is not served here")]
-    Unserved,
-    /// For another server.
-    #[error("it is meant for another server")]
-    OtherServer,
-    /// What this kind of message needs is not there.
-    #[error("fields that it needs are missing")]
-    Incomplete,
-    /// A client of another server, for all that is known here.
-    #[error("the client is unknown here")]
-    UnknownClient,
-    /// It gives back or refuses what it does not hold.
-    #[error("the client does not hold the address")]
-    NotHeld,
-    /// No address is left.
-    #[error("no address is free")]
-    Full,
-}
-
 /// The server's mind: configuration and leases.
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
     leases: Leases,
-    /// When each range was last told to be full.
-    full_told: Vec<i64>,
+    /// When it was last told of each range that it is full, or crowded.
+    full_told: BTreeMap<(usize, Ignored), i64>,
     /// Of whose firmware it was told that it does not boot here.
     stranded_told: LogLimit,
+    /// Clients that were left to another agent of the rack.
+    deferrals: Deferrals,
     /// The time of the last packet: what was given later was given by a clock that was ahead.
     last: i64,
 }
@@ -198,6 +54,8 @@ struct Exchange<'a> {
     arrival: &'a Arrival,
     range: &'a ServedRange,
     client: Identity,
+    /// What is known of a client that is in no inventory.
+    guest: Option<Guest>,
     now: i64,
 }
 
@@ -211,9 +69,10 @@ impl Engine {
         records: impl IntoIterator<Item = LeaseRecord>,
     ) -> Result<Self, ConfigError> {
         config.check()?;
-        let full_told = vec![i64::MIN; config.ranges.len()];
-        let leases = Leases::restore(records);
-        Ok(Self { config, leases, full_told, stranded_told: LogLimit::default(), last: i64::MAX })
+        let mut leases = Leases::restore(records);
+        leases.find_guests(&config.ranges);
+        let (full_told, stranded_told, deferrals) = Default::default();
+        Ok(Self { config, leases, full_told, stranded_told, deferrals, last: i64::MAX })
     }
 
     /// Serves another configuration from now on. Leases are kept, also those outside its ranges:
@@ -223,7 +82,8 @@ impl Engine {
     /// If the configuration cannot be served; the old one then stays.
     pub fn configure(&mut self, config: Config) -> Result<(), ConfigError> {
         config.check()?;
-        self.full_told = vec![i64::MIN; config.ranges.len()];
+        self.full_told.clear();
+        self.leases.find_guests(&config.ranges);
         self.config = config;
         Ok(())
     }
@@ -234,20 +94,45 @@ impl Engine {
         &self.config
     }
 
-    /// Takes leases that another agent of the rack told of; those in no range of ours are ignored.
-    pub fn learn(&mut self, told: Vec<LeaseRecord>, now: i64) -> Vec<Learned> {
+    /// Takes leases that another agent of the rack told of; those of networks that are not served here
+    /// are ignored. That an address is not leased at the moment does not matter: it may be on its way to
+    /// this agent.
+    pub fn learn(&mut self, agent: &NodeName, told: Vec<LeaseRecord>, now: i64) -> Vec<Learned> {
+        self.look_at_the_clock(now);
         let ranges = &self.config.ranges;
         let known = told.into_iter().filter_map(|record| {
-            let range = ranges.iter().find(|range| range.leases(record.address))?;
+            let range = ranges.iter().find(|range| range.on_network(record.address))?;
+            let teller = match range.giver(record.address, now) {
+                Giver::Us => Teller::NotGiver,
+                Giver::Agent(giver) if giver == agent => Teller::Giver,
+                Giver::Agent(_) | Giver::Nobody => Teller::Bystander,
+            };
             let lease_us = i64::from(range.lease_seconds).saturating_mul(1_000_000);
-            Some(self.leases.learn(record, lease_us, now))
+            let learned = self.leases.learn(record, teller, lease_us, now);
+            if let Some(record) = learned.taken() {
+                self.deferrals.end(&record.client);
+                let guest = range.is_guest(&record.client).then_some(Guest { circuit: None });
+                self.leases.mark(record.address, guest);
+            }
+            Some(learned)
         });
         known.collect()
+    }
+
+    /// Notes that all is known, and durable, which another agent did up to a time of this agent's clock.
+    pub fn hear(&mut self, agent: NodeName, upto_us: i64) {
+        self.leases.hear(agent, upto_us);
     }
 
     /// Quarantines an address that was to be offered, since a host answers for it.
     pub fn occupied(&mut self, address: Ipv4Addr, host: MacAddress, now: i64) -> LeaseRecord {
         self.leases.occupy(address, host, now)
+    }
+
+    /// Ends the lease of an address, as an operator wants it.
+    pub fn end(&mut self, address: Ipv4Addr, now: i64) -> Option<LeaseRecord> {
+        self.look_at_the_clock(now);
+        self.leases.end(address, now)
     }
 
     /// What is known of each address, by address: leases, ended ones, quarantines.
@@ -266,13 +151,7 @@ impl Engine {
         arrival: &Arrival,
         now: i64,
     ) -> Result<Vec<Effect>, Ignored> {
-        if now < self.last {
-            let seconds = self.config.ranges.iter().map(|range| range.lease_seconds).max();
-            if let Some(seconds) = seconds.filter(|seconds| *seconds != LEASE_SECONDS_INFINITE) {
-                self.leases.shorten(i64::from(seconds) * 1_000_000, now);
-            }
-        }
-        self.last = now;
+        self.look_at_the_clock(now);
         let (kind, client) = admit(packet)?;
         check_relay(&self.config, packet, arrival)?;
         let at = range_of(&self.config, packet, arrival).ok_or(Ignored::Unserved)?;
@@ -281,20 +160,50 @@ impl Engine {
         if adds_circuit && !range.trusted_circuits {
             return Err(Ignored::UntrustedRelayOption);
         }
-        let exchange = Exchange { packet, arrival, range, client, now };
+        let guest = range.is_guest(&client).then(|| Guest { circuit: packet.circuit() });
+        let exchange = Exchange { packet, arrival, range, client, guest, now };
         if range.observe {
             // On a copy: whoever is only observed gets no lease here.
             let would = exchange.led_to(kind, &mut self.leases.clone())?;
             return Ok(would.into_iter().filter_map(withheld).collect());
         }
         let leases = &mut self.leases;
+        if kind == MessageType::Discover && exchange.is_for_another(leases, &mut self.deferrals) {
+            return Err(Ignored::OtherAgent);
+        }
         match exchange.led_to(kind, leases) {
-            Err(Ignored::Full) => full(range, self.full_told.get_mut(at), now),
+            Err(why @ (Ignored::Full | Ignored::Crowded)) => {
+                let told = self.full_told.entry((at, why)).or_insert(i64::MIN);
+                if now.saturating_sub(*told) < FULL_ALARM_INTERVAL_US {
+                    return Err(why);
+                }
+                *told = now;
+                Ok(vec![Effect::Observe(exchange.full(why, leases)), Effect::Ignore(why)])
+            }
             Ok(mut effects) if kind == MessageType::Discover => {
                 effects.extend(exchange.stranded(&mut self.stranded_told));
                 Ok(effects)
             }
+            Err(Ignored::OtherServer) => {
+                // Whoever it waits for has answered.
+                self.deferrals.end(&exchange.client);
+                Err(Ignored::OtherServer)
+            }
             other => other,
+        }
+    }
+
+    /// Takes back what the clock made longer than it is, if it went back.
+    fn look_at_the_clock(&mut self, now: i64) {
+        let last = std::mem::replace(&mut self.last, now);
+        if last == i64::MAX {
+            self.leases.begin(now);
+        }
+        let went_back = now < last;
+        let seconds = self.config.ranges.iter().map(|range| range.lease_seconds).max();
+        let seconds = seconds.filter(|seconds| *seconds != LEASE_SECONDS_INFINITE);
+        if let Some(seconds) = seconds.filter(|_| went_back) {
+            self.leases.shorten(i64::from(seconds) * 1_000_000, now);
         }
     }
 }
@@ -355,21 +264,10 @@ fn range_of(config: &Config, packet: &Packet, arrival: &Arrival) -> Option<usize
     config.ranges.iter().position(|range| range.on_network(on_link))
 }
 
-/// No address was left: told now and then, ignored else.
-fn full(range: &ServedRange, told: Option<&mut i64>, now: i64) -> Result<Vec<Effect>, Ignored> {
-    let told = told.ok_or(Ignored::Full)?;
-    if now.saturating_sub(*told) < FULL_ALARM_INTERVAL_US {
-        return Err(Ignored::Full);
-    }
-    *told = now;
-    let observation = Observation::Full { first: range.first, last: range.last };
-    Ok(vec![Effect::Observe(observation), Effect::Ignore(Ignored::Full)])
-}
-
 impl Exchange<'_> {
     fn led_to(&self, kind: MessageType, leases: &mut Leases) -> Result<Vec<Effect>, Ignored> {
         match kind {
-            MessageType::Discover => self.discover(leases).ok_or(Ignored::Full),
+            MessageType::Discover => self.discover(leases),
             MessageType::Request => self.request(leases),
             MessageType::Decline => self.decline(leases),
             MessageType::Release => self.release(leases),
@@ -378,12 +276,41 @@ impl Exchange<'_> {
         }
     }
 
-    fn discover(&self, leases: &mut Leases) -> Option<Vec<Effect>> {
+    /// Whether another agent has the address of the client, and may be expected to offer it.
+    fn is_for_another(&self, leases: &Leases, deferrals: &mut Deferrals) -> bool {
+        let home = leases.home_of(self.range, &self.client, self.now);
+        let heard = home.and_then(|agent| leases.heard(agent));
+        heard.is_some_and(|upto| deferrals.waits(&self.client, upto, self.now))
+    }
+
+    fn discover(&self, leases: &mut Leases) -> Result<Vec<Effect>, Ignored> {
+        self.check_room(leases)?;
         let wish = self.packet.address(option::REQUESTED_ADDRESS);
-        let address = leases.offer(self.range, &self.client, wish, self.now)?;
+        let address =
+            leases.offer(self.range, &self.client, wish, self.now).ok_or(Ignored::Full)?;
+        leases.mark(address, self.guest.clone());
         let probe = leases.is_offered_again(address).then_some(address);
         let offer = self.lease_reply(MessageType::Offer, address);
-        Some(vec![Effect::Reply(Outgoing { probe, ..offer })])
+        Ok(vec![Effect::Reply(Outgoing { probe, ..offer })])
+    }
+
+    /// Whether the client may have an address: a machine may.
+    fn check_room(&self, leases: &Leases) -> Result<(), Ignored> {
+        let Some(guest) = &self.guest else { return Ok(()) };
+        match leases.has_room_for(self.range, &self.client, guest, self.now) {
+            true => Ok(()),
+            false => Err(Ignored::Crowded),
+        }
+    }
+
+    /// What to tell where no address was left.
+    fn full(&self, why: Ignored, leases: &Leases) -> Observation {
+        let range = leases.use_of(self.range, self.now);
+        let guests_max = self.range.guests.as_ref().map(|rules| rules.addresses_max);
+        match guests_max.filter(|_| why == Ignored::Crowded) {
+            Some(guests_max) => Observation::Crowded { range, guests_max },
+            None => Observation::Full(range),
+        }
     }
 
     /// What to tell of firmware that asks for what is not served.
@@ -401,8 +328,10 @@ impl Exchange<'_> {
         if let Some(server) = asked.server
             && !self.is_us(server)
         {
-            // It took another server's offer, ours is void.
-            leases.withdraw(&self.client);
+            // It took another server's offer, ours is void; but no server is called what no host is.
+            if self.range.may_be_host(server) {
+                leases.withdraw(&self.client);
+            }
             return Err(Ignored::OtherServer);
         }
         let standing = self
@@ -410,7 +339,12 @@ impl Exchange<'_> {
             .on_network(asked.address)
             .then(|| leases.standing(self.range, &self.client, asked.address, self.now));
         match verdict(asked.kind, standing) {
-            Verdict::Acknowledge => Ok(vec![self.bind(leases, asked.address)]),
+            Verdict::Acknowledge => {
+                if self.range.is_ours(asked.address, self.now) {
+                    self.check_room(leases)?;
+                }
+                Ok(vec![self.bind(leases, asked.address)])
+            }
             Verdict::Refuse(why) => {
                 let client = self.client.clone();
                 let observation = Observation::Refused { client, address: asked.address, why };
@@ -421,7 +355,8 @@ impl Exchange<'_> {
     }
 
     fn bind(&self, leases: &mut Leases, address: Ipv4Addr) -> Effect {
-        let record = leases.bind(&self.client, address, self.lease_end(address));
+        let record = leases.bind(&self.client, address, self.now, self.lease_end(address));
+        leases.mark(address, self.guest.clone());
         let observation = Observation::Leased {
             record: record.clone(),
             stage: Stage::of(self.packet),
@@ -432,7 +367,11 @@ impl Exchange<'_> {
     }
 
     fn lease_seconds(&self, address: Ipv4Addr) -> u32 {
-        self.range.seconds_of(address, self.now).unwrap_or(LEASE_SECONDS_MIN)
+        let seconds = self.range.seconds_of(address, self.now).unwrap_or(LEASE_SECONDS_MIN);
+        match self.guest {
+            Some(_) => seconds.min(GUEST_LEASE_SECONDS),
+            None => seconds,
+        }
     }
 
     fn lease_end(&self, address: Ipv4Addr) -> i64 {
@@ -485,5 +424,8 @@ impl Exchange<'_> {
 mod cases;
 #[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test that panics has done its job")]
+mod rack_model_tests;
 #[cfg(test)]
 mod tests;

@@ -4,18 +4,30 @@
 //! That a binding has expired is not a state but a comparison with the clock. Whatever has ended
 //! stays as a memory: its client gets the same address again as long as nobody else needed it.
 //!
-//! Times are microseconds since the epoch.
+//! In a rack with several agents one of them gives an address to clients, and the others only renew it
+//! for the client that holds it. The giver gives it to another client when that one returned it, or when
+//! its lease is over by the word of every agent that might have renewed it.
+//!
+//! [`record`] is what is durable, [`table`] finds it, [`guests`] keeps addresses for machines, and [`news`]
+//! says whose word counts. Times are microseconds since the epoch.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use model::MacAddress;
-use serde::{Deserialize, Serialize};
+use model::{MacAddress, NodeName};
 
-use super::config::{RANGE_ADDRESSES_MAX, RANGES_MAX, ServedRange};
+use super::config::{Giver, RANGE_ADDRESSES_MAX, RANGES_MAX, ServedRange};
 use super::packet::Identity;
+use entry::{Entry, Offer, State};
+pub use guests::{Guest, RangeUse};
+pub use news::{Learned, LeaseClash, Teller};
+pub use record::{LeaseRecord, LeaseState};
 use table::Table;
 
+mod entry;
+mod guests;
+mod news;
+mod record;
 mod table;
 
 /// How long an offer keeps its address from others: clients answer within seconds, the slowest
@@ -29,95 +41,26 @@ pub const QUARANTINE_US: i64 = 3_600 * 1_000_000;
 pub const DECLINES_MAX: usize = 2;
 /// Offers held at a time, all ranges together: all machines of the largest range may wake at once.
 pub const OFFERS_MAX: usize = RANGE_ADDRESSES_MAX as usize;
+/// How far the clocks of two agents may differ: those that ask for the time differ by less than a second.
+pub const CLOCKS_DIFFER_US: i64 = 60 * 1_000_000;
+/// How long an address rests after its lease where an agent that may have renewed it is silent, and no
+/// host can be asked. By then somebody has mended the agent, or marked it offline.
+pub const UNHEARD_REST_US: i64 = 24 * 3_600 * 1_000_000;
 /// Offers that nobody took, of which the lowest is offered again: what more of them wait in line costs
 /// the same.
 const ENDED_OFFERS_MAX: usize = 64;
+/// How long a lease lasted of which nobody wrote down when it began.
+const LEASE_US: i64 = 3_600 * 1_000_000;
 /// Addresses remembered: every address of every range. Each takes about 100 bytes.
 pub const ADDRESSES_MAX: usize = RANGES_MAX * RANGE_ADDRESSES_MAX as usize;
-
-/// The durable state of one address.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeaseRecord {
-    /// The address; there is one record for each.
-    pub address: Ipv4Addr,
-    /// Who holds it, or held it last.
-    pub client: Identity,
-    /// What became of it.
-    #[serde(flatten)]
-    pub state: LeaseState,
-}
-
-/// What became of an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "lowercase")]
-pub enum LeaseState {
-    /// In use until then; `i64::MAX` for ever.
-    Bound {
-        /// End of the lease.
-        until_us: i64,
-    },
-    /// Given back by its client.
-    Released {
-        /// When.
-        at_us: i64,
-    },
-    /// Found in use by another than the client; not leased until then.
-    Declined {
-        /// End of the quarantine.
-        until_us: i64,
-    },
-}
-
-/// What another agent told of a lease, and what came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Learned {
-    /// It is newer than what was known here, and has to be made durable.
-    Taken(LeaseRecord),
-    /// This agent knows as much, or more.
-    Known,
-    /// Another client holds the address by a lease of this agent.
-    Contradicted(LeaseRecord),
-}
-
-impl LeaseState {
-    /// When it came to this, where leases last `lease_us`.
-    fn since_us(self, lease_us: i64) -> i64 {
-        match self {
-            Self::Bound { until_us } => until_us.saturating_sub(lease_us),
-            Self::Declined { until_us } => until_us.saturating_sub(QUARANTINE_US),
-            Self::Released { at_us } => at_us,
-        }
-    }
-
-    /// The same, no longer than one that began now: the clock of the one that told it may be ahead.
-    fn capped(self, lease_us: i64, now: i64) -> Self {
-        let cap = |until_us: i64, longest: i64| until_us.min(now.saturating_add(longest));
-        match self {
-            Self::Bound { until_us } => Self::Bound { until_us: cap(until_us, lease_us) },
-            Self::Declined { until_us } => {
-                Self::Declined { until_us: cap(until_us, QUARANTINE_US) }
-            }
-            Self::Released { at_us } => Self::Released { at_us: at_us.min(now) },
-        }
-    }
-}
-
-impl LeaseRecord {
-    /// When the lease ends, if it is one.
-    #[must_use]
-    pub fn bound_until_us(&self) -> Option<i64> {
-        match self.state {
-            LeaseState::Bound { until_us } => Some(until_us),
-            LeaseState::Released { .. } | LeaseState::Declined { .. } => None,
-        }
-    }
-}
 
 /// What a client is to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// It holds the address by a lease.
     Bound,
+    /// The same, but another agent gives the address: here it is renewed only.
+    Lent,
     /// The address was offered to it, and is still kept for it.
     Offered,
     /// It was the last to hold the address or to be offered it, and nobody else came since.
@@ -136,54 +79,6 @@ pub enum Standing {
     Foreign,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
-    client: Identity,
-    state: State,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// `again` where another client had the address before.
-    Offered {
-        until_us: i64,
-        again: bool,
-    },
-    Durable(LeaseState),
-}
-
-impl Entry {
-    /// When the address becomes, or became, free.
-    fn ends(&self) -> i64 {
-        match self.state {
-            State::Offered { until_us, .. }
-            | State::Durable(LeaseState::Bound { until_us } | LeaseState::Declined { until_us }) => {
-                until_us
-            }
-            State::Durable(LeaseState::Released { at_us }) => at_us,
-        }
-    }
-
-    fn is_live(&self, now: i64) -> bool {
-        // A release ends at once, also when the clock was set back since.
-        !matches!(self.state, State::Durable(LeaseState::Released { .. })) && self.ends() > now
-    }
-
-    fn is_declined(&self) -> bool {
-        matches!(self.state, State::Durable(LeaseState::Declined { .. }))
-    }
-
-    /// Whether its client may come back to it: not after it found another host there.
-    fn is_of(&self, client: &Identity) -> bool {
-        self.client == *client && !self.is_declined()
-    }
-
-    /// Whether somebody once used the address, and may hope to get it again.
-    fn is_memory(&self) -> bool {
-        matches!(self.state, State::Durable(LeaseState::Bound { .. } | LeaseState::Released { .. }))
-    }
-}
-
 /// The addresses of one agent.
 #[derive(Debug, Clone, Default)]
 pub struct Leases {
@@ -191,27 +86,60 @@ pub struct Leases {
     /// The lowest address of a range that nobody had when one was searched last, by the first address
     /// of the range.
     unused: BTreeMap<Ipv4Addr, Ipv4Addr>,
+    /// For each other agent the time up to which all that it did is known here.
+    heard: BTreeMap<NodeName, i64>,
+    /// When this agent began to look at what goes on.
+    began_us: i64,
 }
 
 impl Leases {
     /// What was durable when the agent started. Records beyond [`ADDRESSES_MAX`] are left out.
     pub fn restore(records: impl IntoIterator<Item = LeaseRecord>) -> Self {
-        let entry = |record: LeaseRecord| {
-            let state = State::Durable(record.state);
-            (record.address, Entry { client: record.client, state })
-        };
-        let table = records.into_iter().take(ADDRESSES_MAX).map(entry).collect();
-        Self { table, unused: BTreeMap::new() }
+        let mut leases = Self::default();
+        for record in records.into_iter().take(ADDRESSES_MAX) {
+            leases.put(record);
+        }
+        leases
     }
 
     /// The durable states that are known, by address.
     pub fn records(&self) -> impl Iterator<Item = LeaseRecord> {
         self.table.iter().filter_map(|(address, entry)| match entry.state {
             State::Durable(state) => {
-                Some(LeaseRecord { address, client: entry.client.clone(), state })
+                let (client, since_us) = (entry.client.clone(), Some(entry.since_us));
+                Some(LeaseRecord { address, client, state, since_us })
             }
-            State::Offered { .. } => None,
+            State::Offered(_) => None,
         })
+    }
+
+    /// Begins at `now`: nothing is known of what happened before, but what was durable.
+    pub fn begin(&mut self, now: i64) {
+        self.began_us = now;
+    }
+
+    /// Notes that all is known here which another agent did up to a time of this agent's clock.
+    pub fn hear(&mut self, agent: NodeName, upto_us: i64) {
+        self.heard.insert(agent, upto_us);
+    }
+
+    /// The time up to which all is known here which another agent did.
+    #[must_use]
+    pub fn heard(&self, agent: &NodeName) -> Option<i64> {
+        self.heard.get(agent).copied()
+    }
+
+    /// The agent which gives the address that `client` holds or held last; none where this one does.
+    pub fn home_of<'a>(
+        &self,
+        range: &'a ServedRange,
+        client: &Identity,
+        now: i64,
+    ) -> Option<&'a NodeName> {
+        match range.giver(self.last_of(range, client, now)?, now) {
+            Giver::Agent(agent) => Some(agent),
+            Giver::Us | Giver::Nobody => None,
+        }
     }
 
     /// What `client` is to `address`, which is on the network of `range`.
@@ -236,8 +164,9 @@ impl Leases {
                 _ if !entry.is_live(now) && !is_ours => Standing::Foreign,
                 _ if !entry.is_live(now) => Standing::Lapsed,
                 _ if range.seconds_of(address, now).is_none() => Standing::Foreign,
-                State::Offered { .. } => Standing::Offered,
-                State::Durable(_) => Standing::Bound,
+                State::Offered(_) => Standing::Offered,
+                State::Durable(_) if is_ours => Standing::Bound,
+                State::Durable(_) => Standing::Lent,
             },
             _ if !is_ours => Standing::Foreign,
             _ if own.is_some() => Standing::Elsewhere,
@@ -248,7 +177,7 @@ impl Leases {
 
     /// Keeps an address of `range` for `client` until it asks for it: the one it holds, or held
     /// last, or wishes for, or the lowest that nobody has had, or the one that is unused for
-    /// longest. `None` if none is free.
+    /// longest. `None` if none is free. Addresses that other agents give are none of these.
     pub fn offer(
         &mut self,
         range: &ServedRange,
@@ -256,35 +185,42 @@ impl Leases {
         wish: Option<Ipv4Addr>,
         now: i64,
     ) -> Option<Ipv4Addr> {
-        let own = self.last_of(range, client, now);
-        let own = own.filter(|address| range.seconds_of(*address, now).is_some());
+        let own = self.last_where(client, now, |address| {
+            range.leases(address) && range.is_ours(address, now)
+        });
         let declines = self.declined_by(client, now) >= DECLINES_MAX;
         let held =
             own.and_then(|address| self.table.get(address)).filter(|entry| entry.is_live(now));
         match held.map(|entry| entry.state) {
             Some(State::Durable(_)) => return own,
-            Some(State::Offered { .. }) => {}
+            Some(State::Offered(_)) => {}
             None if self.table.live_offers(now) >= OFFERS_MAX => return None,
             None => {}
         }
-        let is_ours = |address: &Ipv4Addr| range.is_ours(*address, now);
-        let wish =
-            wish.filter(|wish| range.leases(*wish) && is_ours(wish) && self.is_unused(*wish, now));
+        let wish = wish.filter(|wish| {
+            range.leases(*wish) && range.is_ours(*wish, now) && self.is_unused(range, *wish, now)
+        });
         let address = own
             // Its last address is one that it declined, and that is in no quarantine.
-            .filter(|own| is_ours(own) && !declines)
+            .filter(|_| !declines)
             .or(wish.filter(|_| !declines))
             .or_else(|| self.first_unused(range, now))
             .or_else(|| self.longest_free(range, now))?;
-        if self.table.len() >= ADDRESSES_MAX && self.table.get(address).is_none() {
+        if self.table.get(address).is_none() && !self.has_room() {
             return None;
         }
-        let again = self.table.get(address).is_some_and(|entry| match entry.state {
-            State::Offered { again, .. } => again,
+        let before = self.table.get(address);
+        let again = before.is_some_and(|entry| match entry.state {
+            State::Offered(offer) => offer.again,
             State::Durable(_) => entry.client != *client || declines,
         });
-        let state = State::Offered { until_us: now.saturating_add(OFFER_HOLD_US), again };
-        self.table.insert(address, Entry { client: client.clone(), state });
+        let ended_us = before.filter(|_| again).and_then(|entry| entry.state.lease_ends());
+        let until_us = now.saturating_add(OFFER_HOLD_US);
+        let again = again || !self.is_agreed(range, address);
+        let offer = Offer { until_us, again, ended_us };
+        let state = State::Offered(offer);
+        let entry = Entry { client: client.clone(), state, since_us: now, guest: None };
+        self.table.insert(address, entry);
         Some(address)
     }
 
@@ -292,31 +228,45 @@ impl Leases {
     #[must_use]
     pub fn is_offered_again(&self, address: Ipv4Addr) -> bool {
         let entry = self.table.get(address);
-        entry.is_some_and(|entry| matches!(entry.state, State::Offered { again: true, .. }))
+        entry.is_some_and(|entry| matches!(entry.state, State::Offered(Offer { again: true, .. })))
     }
 
     /// Quarantines an address that a host uses without a lease.
     pub fn occupy(&mut self, address: Ipv4Addr, host: MacAddress, now: i64) -> LeaseRecord {
         let until_us = now.saturating_add(QUARANTINE_US);
-        self.set(&Identity::Ethernet(host), address, LeaseState::Declined { until_us })
+        self.set(&Identity::Ethernet(host), address, LeaseState::Declined { until_us }, now)
     }
 
     /// Forgets what is kept for `client` by an offer: it took another server's.
     pub fn withdraw(&mut self, client: &Identity) {
         let all = self.table.of(client);
-        let offered = all.filter(|(_, entry)| matches!(entry.state, State::Offered { .. }));
-        let offered: Vec<_> = offered.map(|(address, _)| address).collect();
-        for address in offered {
+        let offered = all.filter_map(|(address, entry)| match entry.state {
+            State::Offered(offer) => Some((address, entry.clone(), offer)),
+            State::Durable(_) => None,
+        });
+        let offered: Vec<_> = offered.collect();
+        for (address, entry, offer) in offered {
             self.table.remove(address);
+            if offer.again {
+                // It stays known that another client had it before.
+                let state = State::Offered(Offer { until_us: i64::MIN, ..offer });
+                self.table.insert(address, Entry { state, ..entry });
+            }
             // It is the lowest again, perhaps: the next search begins anew.
             self.unused.clear();
         }
     }
 
-    /// Gives `address` to `client`, which must stand to it as [`Standing::Bound`], `Offered` or
-    /// `Lapsed`.
-    pub fn bind(&mut self, client: &Identity, address: Ipv4Addr, until_us: i64) -> LeaseRecord {
-        self.set(client, address, LeaseState::Bound { until_us })
+    /// Gives `address` to `client`, which must stand to it as [`Standing::Bound`], `Lent`, `Offered` or
+    /// `Lapsed`, from `now` on.
+    pub fn bind(
+        &mut self,
+        client: &Identity,
+        address: Ipv4Addr,
+        now: i64,
+        until_us: i64,
+    ) -> LeaseRecord {
+        self.set(client, address, LeaseState::Bound { until_us }, now)
     }
 
     /// Ends the lease of `address`. `None` if `client` does not hold it.
@@ -328,7 +278,16 @@ impl Leases {
     ) -> Option<LeaseRecord> {
         let entry = self.table.get(address)?;
         (entry.is_of(client) && entry.is_memory() && entry.is_live(now))
-            .then(|| self.set(client, address, LeaseState::Released { at_us: now }))
+            .then(|| self.set(client, address, LeaseState::Released { at_us: now }, now))
+    }
+
+    /// Ends the lease of `address`, whoever has it. `None` if nobody does.
+    pub fn end(&mut self, address: Ipv4Addr, now: i64) -> Option<LeaseRecord> {
+        let entry = self.table.get(address)?;
+        let is_bound = entry.state.durable().is_some_and(LeaseState::is_bound);
+        let client = entry.client.clone();
+        (is_bound && entry.is_live(now))
+            .then(|| self.set(&client, address, LeaseState::Released { at_us: now }, now))
     }
 
     /// Puts `address` into quarantine, or only ends its lease if the client has [`DECLINES_MAX`] there.
@@ -344,7 +303,7 @@ impl Leases {
             _ => LeaseState::Released { at_us: now },
         };
         let entry = self.table.get(address)?;
-        (entry.is_of(client) && entry.is_live(now)).then(|| self.set(client, address, state))
+        (entry.is_of(client) && entry.is_live(now)).then(|| self.set(client, address, state, now))
     }
 
     /// How many addresses are in quarantine by this client.
@@ -353,56 +312,57 @@ impl Leases {
         all.filter(|(_, entry)| entry.is_declined() && entry.is_live(now)).count()
     }
 
-    /// Shortens what was given while the clock was ahead: nothing lasts longer from `now` on than a lease
-    /// of `lease_us`, or a quarantine.
+    /// Takes back what was noted while the clock was ahead: nothing lasts longer from `now` on than a lease
+    /// of `lease_us`, or a quarantine, and nothing is known of a time that is still to come.
     pub fn shorten(&mut self, lease_us: i64, now: i64) {
-        self.table.change_durable(|state| {
-            let (until_us, longest) = match state {
-                LeaseState::Bound { until_us } => (until_us, lease_us),
-                LeaseState::Declined { until_us } => (until_us, QUARANTINE_US),
-                LeaseState::Released { .. } => return,
-            };
-            *until_us = (*until_us).min(now.saturating_add(longest));
+        self.table.change_durable(|state, since_us| {
+            *state = state.capped(lease_us, now);
+            *since_us = (*since_us).min(now);
         });
+        self.heard.clear();
     }
 
-    /// Takes what another agent of the rack told, where that is newer than what is known here. The
-    /// later one of two is right: agents speak of one client's lease, except where an address was
-    /// given twice.
-    pub fn learn(&mut self, told: LeaseRecord, lease_us: i64, now: i64) -> Learned {
-        let told = LeaseRecord { state: told.state.capped(lease_us, now), ..told };
-        if let Some(entry) = self.table.get(told.address)
-            && let State::Durable(state) = entry.state
-        {
-            if state.since_us(lease_us) >= told.state.since_us(lease_us) {
-                return Learned::Known;
-            }
-            let another = entry.client != told.client && entry.is_live(now) && !entry.is_declined();
-            if another && matches!(told.state, LeaseState::Bound { .. }) {
-                return Learned::Contradicted(told);
-            }
-            if another {
-                return Learned::Known;
-            }
-        }
-        if self.table.len() >= ADDRESSES_MAX && self.table.get(told.address).is_none() {
-            return Learned::Known;
-        }
-        Learned::Taken(self.set(&told.client, told.address, told.state))
+    fn has_room(&self) -> bool {
+        self.table.len() < ADDRESSES_MAX
     }
 
-    fn set(&mut self, client: &Identity, address: Ipv4Addr, state: LeaseState) -> LeaseRecord {
+    fn put(&mut self, record: LeaseRecord) -> LeaseRecord {
+        let LeaseRecord { address, client, state, .. } = &record;
+        let since_us = record.since_us(LEASE_US);
+        self.set(client, *address, *state, since_us)
+    }
+
+    fn set(
+        &mut self,
+        client: &Identity,
+        address: Ipv4Addr,
+        state: LeaseState,
+        since_us: i64,
+    ) -> LeaseRecord {
         let client = client.clone();
-        let entry = Entry { client: client.clone(), state: State::Durable(state) };
+        let before = self.table.get(address).filter(|entry| entry.client == client);
+        let guest = before.and_then(|entry| entry.guest.clone());
+        let entry =
+            Entry { client: client.clone(), state: State::Durable(state), since_us, guest };
         self.table.insert(address, entry);
-        LeaseRecord { address, client, state }
+        LeaseRecord { address, client, state, since_us: Some(since_us) }
     }
 
     /// The address of `range` that `client` holds, or else held last.
     fn last_of(&self, range: &ServedRange, client: &Identity, now: i64) -> Option<Ipv4Addr> {
+        self.last_where(client, now, |address| range.leases(address))
+    }
+
+    /// The address that `client` holds, or else held last, of those that are right.
+    fn last_where(
+        &self,
+        client: &Identity,
+        now: i64,
+        is_right: impl Fn(Ipv4Addr) -> bool,
+    ) -> Option<Ipv4Addr> {
         self.table
             .of(client)
-            .filter(|(address, entry)| entry.is_of(client) && range.leases(*address))
+            .filter(|(address, entry)| entry.is_of(client) && is_right(*address))
             .max_by_key(|(_, entry)| (entry.is_live(now), entry.ends()))
             .map(|(address, _)| address)
     }
@@ -410,8 +370,9 @@ impl Leases {
     /// An address of `range` that nobody holds or remembers: the lowest one, as a rule. The search
     /// begins where it ended last, and from the beginning only where nothing lies behind.
     fn first_unused(&mut self, range: &ServedRange, now: i64) -> Option<Ipv4Addr> {
-        let is_free =
-            |address: &Ipv4Addr| range.is_ours(*address, now) && self.is_unused(*address, now);
+        let is_free = |address: &Ipv4Addr| {
+            range.is_ours(*address, now) && self.is_unused(range, *address, now)
+        };
         let ended = self.table.ended_offers(now).take(ENDED_OFFERS_MAX);
         let ended = ended.filter(|address| range.leases(*address) && is_free(address)).min();
         let from = self.unused.get(&range.first).copied().unwrap_or(range.first);
@@ -424,17 +385,51 @@ impl Leases {
     }
 
     /// Whether nobody holds `address` or remembers it.
-    fn is_unused(&self, address: Ipv4Addr, now: i64) -> bool {
-        self.table.get(address).is_none_or(|entry| !entry.is_live(now) && !entry.is_memory())
+    fn is_unused(&self, range: &ServedRange, address: Ipv4Addr, now: i64) -> bool {
+        let entry = self.table.get(address);
+        entry.is_none_or(|entry| !entry.is_live(now) && !entry.is_memory())
+            && self.may_be_given(range, address, now)
     }
 
+    /// The address that is free for longest, those first that are free by the word of all agents.
     fn longest_free(&self, range: &ServedRange, now: i64) -> Option<Ipv4Addr> {
         self.table
             .range(range.first..=range.last)
             .filter(|(address, entry)| !entry.is_live(now) && range.leases(*address))
             .filter(|(address, _)| range.is_ours(*address, now))
-            .min_by_key(|(_, entry)| entry.ends())
+            .filter(|(address, _)| self.may_be_given(range, *address, now))
+            .min_by_key(|(address, entry)| (!self.is_agreed(range, *address), entry.ends()))
             .map(|(address, _)| address)
+    }
+
+    /// Whether an address that is not held, for all that is known here, may go to another client: all
+    /// agents say so, or its host can be asked, or it rested for long.
+    fn may_be_given(&self, range: &ServedRange, address: Ipv4Addr, now: i64) -> bool {
+        let lease = self.lease_ended(address).map(|ended| ended.max(self.began_us));
+        let rested = |ended: i64| ended.saturating_add(UNHEARD_REST_US) <= now;
+        let has_rested = || lease.into_iter().chain(self.taken_over(range, address)).all(rested);
+        !range.relays_only || self.is_agreed(range, address) || has_rested()
+    }
+
+    /// Whether all agents say that no lease of the address lives which this agent does not know: each was
+    /// heard after its last lease ended, and after this agent took it over.
+    fn is_agreed(&self, range: &ServedRange, address: Ipv4Addr) -> bool {
+        let lease = self.lease_ended(address);
+        let lease = lease.map(|ended| ended.saturating_add(CLOCKS_DIFFER_US));
+        let mut ends = lease.into_iter().chain(self.taken_over(range, address));
+        ends.all(|end| range.peers.iter().all(|peer| self.heard(peer).is_some_and(|at| at >= end)))
+    }
+
+    /// When the last lease of an address ended, unless its client returned it.
+    fn lease_ended(&self, address: Ipv4Addr) -> Option<i64> {
+        self.table.get(address)?.state.lease_ends()
+    }
+
+    /// When this agent took an address over, if it did not give it to anybody since.
+    fn taken_over(&self, range: &ServedRange, address: Ipv4Addr) -> Option<i64> {
+        let from = range.later.get(&address).copied();
+        let given = self.table.get(address).map(|entry| entry.since_us);
+        from.filter(|from| given.is_none_or(|given| given < *from))
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use super::packet::{Identity, Packet, option};
+use super::packet::{Circuit, Identity, Packet};
 
 /// A client: firmware, iPXE and operating system of one boot send about a dozen messages, and
 /// retry after seconds.
@@ -20,8 +20,6 @@ const LINK: Limit = Limit { burst: 50_000, per_second: 50_000 };
 /// Clients and circuits that are remembered, each in two generations: more than the machines of a
 /// row. Who makes up clients pushes others out, and they begin anew with a whole burst.
 const REMEMBERED_MAX: usize = 4_096;
-/// Longest part of a circuit's name that tells it from others.
-const CIRCUIT_BYTES_MAX: usize = 64;
 
 /// So many at once, so many a second after that.
 #[derive(Debug, Clone, Copy)]
@@ -90,14 +88,14 @@ impl<K: Ord> Table<K> {
 }
 
 /// Where a message entered the network: our link, the relay, its circuit.
-type Circuit = (usize, Ipv4Addr, Option<Vec<u8>>);
+type Way = (usize, Ipv4Addr, Option<Circuit>);
 
 /// What was sent of late.
 #[derive(Debug)]
 pub struct Limits {
     links: BTreeMap<usize, Taken>,
-    circuits: Table<Circuit>,
-    clients: Table<(Circuit, Identity)>,
+    circuits: Table<Way>,
+    clients: Table<(Way, Identity)>,
 }
 
 impl Default for Limits {
@@ -124,15 +122,13 @@ impl Limits {
     /// # Errors
     /// There are too many of its client, or of its circuit.
     pub fn message(&mut self, link: usize, packet: &Packet, now: i64) -> Result<(), Limited> {
-        let name = packet.relay_sub_option(option::RELAY_CIRCUIT);
-        let name = name.map(|name| name.get(..CIRCUIT_BYTES_MAX).unwrap_or(name).to_vec());
-        let circuit = (link, packet.header.giaddr, name);
+        let way: Way = (link, packet.header.giaddr, packet.circuit());
         if let Some(client) = Identity::of(packet)
-            && !self.clients.one((circuit.clone(), client), now)
+            && !self.clients.one((way.clone(), client), now)
         {
             return Err(Limited::Client);
         }
-        if circuit.2.is_some() && !self.circuits.one(circuit, now) {
+        if way.2.is_some() && !self.circuits.one(way, now) {
             return Err(Limited::Circuit);
         }
         Ok(())
@@ -248,8 +244,10 @@ mod tests {
         assert_eq!(limits.message(0, &long, 0), Ok(()));
         let named = discover(MAC).giaddr(Ipv4Addr::new(10, 69, 0, 1)).option(82, &long_circuit());
         assert_eq!(limits.message(0, &named.decode(), 0), Ok(()));
-        let (_, _, name) = limits.circuits.young.last_key_value().unwrap().0;
-        assert_eq!(name.as_ref().map(Vec::len), Some(CIRCUIT_BYTES_MAX));
+        let (_, _, circuit) = limits.circuits.young.last_key_value().unwrap().0;
+        let longer = [&[1, 201][..], &[9; 201]].concat();
+        let longer = discover(MAC).giaddr(Ipv4Addr::new(10, 69, 0, 1)).option(82, &longer);
+        assert_eq!(*circuit, longer.decode().circuit(), "a name counts up to its 64th byte");
     }
 
     fn long_circuit() -> Vec<u8> {

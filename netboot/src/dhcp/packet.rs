@@ -31,6 +31,8 @@ pub const FLAG_BROADCAST: u16 = 0x8000;
 pub const FIXED_LEN: usize = 236;
 /// First bytes of the option area, RFC 2131 section 3.
 pub const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
+/// Longest part of a circuit's name that tells it from others.
+const CIRCUIT_BYTES_MAX: usize = 64;
 /// Longest list of requested options that is looked at: there are no more codes.
 const REQUESTED_MAX: usize = 255;
 
@@ -101,6 +103,13 @@ pub struct Header {
     pub giaddr: Ipv4Addr,
     /// Hardware address, padded with zeros.
     pub chaddr: [u8; 16],
+}
+
+/// A port of a switch, as a rule: where a message entered the network, by the word of its relay.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Circuit {
+    relay: Ipv4Addr,
+    name: Vec<u8>,
 }
 
 /// A received message.
@@ -189,6 +198,14 @@ impl Packet {
     #[must_use]
     pub fn relay_sub_option(&self, code: u8) -> Option<&[u8]> {
         scan::find(self.option(option::RELAY_AGENT)?, code)
+    }
+
+    /// The circuit that it came by, if its relay tells one.
+    #[must_use]
+    pub fn circuit(&self) -> Option<Circuit> {
+        let name = self.relay_sub_option(option::RELAY_CIRCUIT)?;
+        let name = name.get(..CIRCUIT_BYTES_MAX).unwrap_or(name).to_vec();
+        Some(Circuit { relay: self.header.giaddr, name })
     }
 
     /// A sub-option of option 82 that holds exactly one address.

@@ -9,9 +9,11 @@ mod turn;
 
 use std::error::Error;
 use std::future::Future;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use model::NodeName;
 use stdx::{Clock, Tasks};
 use tokio::sync::{mpsc, oneshot};
 
@@ -30,6 +32,10 @@ const COMMANDS_MAX: usize = 8;
 
 /// Where leases become durable.
 pub trait LeaseStore: Send + Sync + 'static {
+    /// Whether leases would become durable, as far as is known. No address is offered otherwise: its
+    /// client would ask in vain, and not hear another server.
+    fn is_open(&self) -> bool;
+
     /// Makes all of `records` durable, in order, as one group: returns after the flush.
     ///
     /// The state of an address is its last record; a store may key records by address. After an
@@ -109,6 +115,8 @@ pub struct Counters {
     pub stranded: AtomicU64,
     /// Times that no address was left; once a minute at most.
     pub full: AtomicU64,
+    /// Times that no address was left for a card that is in no inventory; once a minute at most.
+    pub crowded: AtomicU64,
 }
 
 impl Counters {
@@ -131,7 +139,8 @@ impl Counters {
             Observation::Declined(_) => &self.declined,
             Observation::Refused { .. } => &self.refused,
             Observation::Stranded { .. } => &self.stranded,
-            Observation::Full { .. } => &self.full,
+            Observation::Full(_) => &self.full,
+            Observation::Crowded { .. } => &self.crowded,
         });
     }
 }
@@ -141,7 +150,19 @@ impl Counters {
 enum Command {
     Configure(Config, oneshot::Sender<Result<(), ConfigError>>),
     Records(oneshot::Sender<Vec<LeaseRecord>>),
-    Learn(Vec<LeaseRecord>, oneshot::Sender<Result<Vec<Learned>, PersistError>>),
+    Learn(LeaseNews, oneshot::Sender<Result<Vec<Learned>, PersistError>>),
+    End(Ipv4Addr, oneshot::Sender<Result<Option<LeaseRecord>, PersistError>>),
+}
+
+/// What another agent told of leases.
+#[derive(Debug)]
+pub struct LeaseNews {
+    /// That agent.
+    pub agent: NodeName,
+    /// What it told.
+    pub told: Vec<LeaseRecord>,
+    /// When it was asked, by the clock of this agent, if this is all that it knew.
+    pub asked_us: Option<i64>,
 }
 
 /// The server has ended.
@@ -204,7 +225,7 @@ impl Handle {
         &self.counters
     }
 
-    /// A way to hand it leases, which does not keep it running.
+    /// A way to change its leases, which does not keep it running.
     #[must_use]
     pub fn learner(&self) -> Learner {
         Learner(self.commands.downgrade())
@@ -220,7 +241,7 @@ impl Handle {
     }
 }
 
-/// Hands leases to a server, as long as that runs.
+/// Changes the leases of a server, as long as that runs.
 #[derive(Debug, Clone)]
 pub struct Learner(mpsc::WeakSender<Command>);
 
@@ -238,11 +259,31 @@ impl Learner {
     /// The server has stopped, or what was told cannot be made durable.
     pub async fn learn(
         &self,
-        told: Vec<LeaseRecord>,
+        news: LeaseNews,
     ) -> Result<Result<Vec<Learned>, PersistError>, Stopped> {
         let (reply, answer) = oneshot::channel();
+        self.command(Command::Learn(news, reply), answer).await
+    }
+
+    /// Ends the lease of an address; gives what is durable then, if anybody had it.
+    ///
+    /// # Errors
+    /// The server has stopped, or the end cannot be made durable.
+    pub async fn end(
+        &self,
+        address: Ipv4Addr,
+    ) -> Result<Result<Option<LeaseRecord>, PersistError>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.command(Command::End(address, reply), answer).await
+    }
+
+    async fn command<A>(
+        &self,
+        command: Command,
+        answer: oneshot::Receiver<A>,
+    ) -> Result<A, Stopped> {
         let commands = self.0.upgrade().ok_or(Stopped)?;
-        commands.send(Command::Learn(told, reply)).await.map_err(|_ended| Stopped)?;
+        commands.send(command).await.map_err(|_ended| Stopped)?;
         drop(commands);
         answer.await.map_err(|_ended| Stopped)
     }

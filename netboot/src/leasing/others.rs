@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use crate::dhcp::engine::PROBE_CLASS;
-use crate::dhcp::engine::reply::{CLIENT_PORT, SERVER_PORT};
+use crate::dhcp::engine::reply::{CLIENT_PORT, SERVER_PORT, is_host};
 use crate::dhcp::packet::encode::MESSAGE_MIN;
 use crate::dhcp::packet::{
     BOOT_REPLY, BOOT_REQUEST, ETHERNET, FIXED_LEN, FLAG_BROADCAST, MAGIC_COOKIE, MessageType,
@@ -142,7 +142,9 @@ async fn ask(
         let Datagram { len, source, .. } = received?;
         let Ok(packet) = Packet::decode(buffer.get(..len).unwrap_or_default()) else { continue };
         if is_offer(&packet, mac, xid) && servers.len() < NAMED_MAX {
-            let server = packet.address(option::SERVER_ID).unwrap_or(*source.ip());
+            // By its address where it calls itself what no host is called.
+            let server = packet.address(option::SERVER_ID).filter(|server| is_host(server));
+            let server = server.unwrap_or(*source.ip());
             if servers.insert(server) {
                 tell(&servers);
             }

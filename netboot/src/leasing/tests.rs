@@ -18,6 +18,7 @@ async fn a_lease_and_its_event_are_one_commit() {
         address: Ipv4Addr::new(10, 69, 0, 40),
         client,
         state: LeaseState::Bound { until_us: 77 },
+        since_us: None,
     };
     store.persist(vec![record(Identity::Ethernet(mac))]).await.unwrap();
     let (events, _) = ledger.pending(10);
@@ -47,17 +48,29 @@ async fn the_lease_of_a_machines_firmware_begins_a_boot() {
             address: Ipv4Addr::new(10, 69, 0, 40),
             client,
             state: LeaseState::Bound { until_us: 77 },
+            since_us: None,
         },
         stage,
         uuid: None,
     };
-    let full = dhcp::Observation::Full {
+    let range = RangeUse {
         first: Ipv4Addr::new(10, 69, 0, 32),
         last: Ipv4Addr::new(10, 69, 0, 62),
+        addresses: 15,
+        leased: 12,
+        offered: 2,
+        quarantined: 1,
     };
-    tell(&full, &racks, &ledger, 1);
+    tell(&dhcp::Observation::Full(range), &racks, &ledger, 1);
     let [told] = racks.troubles().try_into().unwrap();
-    assert!(told.starts_with("no address is left of 10.69.0.32 to 10.69.0.62"), "{told}");
+    let numbers = "of the 15 that this agent gives of 10.69.0.32 to 10.69.0.62, 12 are leased, \
+                   2 offered and 1 in quarantine";
+    assert!(told.contains(numbers), "{told}");
+    let crowded = dhcp::Observation::Crowded { range, guests_max: 3 };
+    assert!(super::crowded(&range, 3).starts_with("cards that are not registered have 3 of the 15"));
+    tell(&crowded, &racks, &ledger, 1);
+    assert_eq!(racks.troubles().len(), 2);
+    racks.end_passing(Passing::Crowded);
     let mut durable = ledger.watch();
     let stranger = model::MacAddress::new([2, 0, 0, 0, 0, 8]);
     tell(&leased(Stage::HttpFirmware, Identity::Ethernet(stranger)), &racks, &ledger, 2);

@@ -132,5 +132,6 @@ fn readable<T: DeserializeOwned>(
 fn held_back(address: Ipv4Addr) -> LeaseRecord {
     tracing::error!(%address, "the lease of this address is damaged; the address is kept back for an hour");
     let client = Identity::Ethernet(MacAddress::new([0; 6]));
-    LeaseRecord { address, client, state: LeaseState::Declined { until_us: i64::MAX } }
+    let state = LeaseState::Declined { until_us: i64::MAX };
+    LeaseRecord { address, client, state, since_us: None }
 }

@@ -11,6 +11,7 @@ fn record(last: u8, until_us: i64) -> LeaseRecord {
         address: Ipv4Addr::new(10, 69, 0, last),
         client: Identity::Ethernet(mac),
         state: LeaseState::Bound { until_us },
+        since_us: None,
     }
 }
 

@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use model::NodeName;
 use model::dhcp::RackDhcp;
 use model::ipam::LeaseRange;
 use model::machine::SWITCH_ROLE;
 use model::rack::RackDocument;
 use model::shares::Part;
+use model::{MacAddress, NodeName};
+use rpc::calls::LeaseRangeServed;
 use stdx::net::Interface;
 
-use crate::dhcp::config::Onie;
+use crate::dhcp::config::{GuestRules, Onie, OtherPart};
+use crate::dhcp::leases::CLOCKS_DIFFER_US;
 use crate::dhcp::{Config, ServedRange};
 
 /// Where the server listens: a link of [`Config`]'s ranges.
@@ -48,6 +50,8 @@ pub struct Compiled {
     pub config: Config,
     /// Our addresses in networks of racks that yield to other servers.
     pub yielding: BTreeSet<Ipv4Addr>,
+    /// The ranges, as the master is told of them.
+    pub served: Vec<LeaseRangeServed>,
     /// Networks of ranges that cannot be served here, since no place has an address in them.
     pub unserved: Vec<String>,
 }
@@ -82,39 +86,32 @@ pub fn compile(
         documents.iter().flat_map(|d| &d.machines).flat_map(|m| m.addresses.clone()).collect();
     let mut compiled = Compiled::default();
     for document in documents {
-        let onie = onie(document);
+        let (onie, cards) = (onie(document), Cards::of(document));
         for range in &document.ranges {
             let Some(place) = places.iter().find(|p| range.subnet.contains(&p.address())) else {
                 compiled.unserved.push(range.subnet.to_string());
                 continue;
             };
-            let served = served(range, document.lease_seconds, place.address(), boot);
-            let mut excluded: BTreeSet<_> =
-                fixed.range(range.first..=range.last).copied().collect();
-            let (mut later, mut others) = (BTreeMap::new(), BTreeMap::new());
-            for (address, part) in parts(range, &document.parts) {
-                match &part.owner {
-                    Some(owner) if owner == own => later.insert(address, part.from.micros()),
-                    Some(_) => others.insert(address, part.from.micros()),
-                    // On its way from one agent to another.
-                    None => excluded.insert(address).then_some(0),
-                };
-            }
-            let onie = onie.clone();
             let RackDhcp { observe, trusted_circuits, .. } = document.dhcp;
-            let told = document.dhcp.clone();
-            compiled.config.ranges.push(ServedRange {
-                dns: told.name_servers,
-                ntp: told.ntp_servers,
-                domain: told.domain_name,
-                excluded,
-                later,
-                others,
+            let settings = document.dhcp.clone();
+            let mut served = ServedRange {
+                dns: settings.name_servers,
+                ntp: settings.ntp_servers,
+                domain: settings.domain_name,
+                excluded: fixed.range(range.first..=range.last).copied().collect(),
+                peers: peers(document, own),
+                relays_only: matches!(place, Listener::Address(_)),
                 observe,
                 trusted_circuits,
-                onie,
-                ..served
-            });
+                onie: onie.clone(),
+                ..served(range, document.lease_seconds, place.address(), boot)
+            };
+            share(&mut served, range, &document.parts, own);
+            let told = told(document.rack, &served);
+            served.guests =
+                GuestRules::new(Arc::clone(&cards.known), cards.machines, told.own);
+            compiled.served.push(told);
+            compiled.config.ranges.push(served);
             compiled.places.insert(place.clone());
             if document.dhcp.hold_back {
                 compiled.yielding.insert(place.address());
@@ -122,6 +119,47 @@ pub fn compile(
         }
     }
     compiled
+}
+
+/// The cards of a rack's machines.
+struct Cards {
+    known: Arc<BTreeSet<MacAddress>>,
+    /// Machines of which one is known at least.
+    machines: usize,
+}
+
+impl Cards {
+    fn of(document: &RackDocument) -> Self {
+        let known = document.machines.iter().flat_map(|machine| machine.mac.iter().copied());
+        let machines = document.machines.iter().filter(|machine| !machine.mac.is_empty()).count();
+        Self { known: Arc::new(known.collect()), machines }
+    }
+}
+
+/// Says which addresses of a range the agent `own` gives, and which others do.
+fn share(served: &mut ServedRange, range: &LeaseRange, all: &[Part], own: &NodeName) {
+    for (address, part) in parts(range, all) {
+        if part.owner.as_ref() == Some(own) {
+            // By the clock of whoever gave leases before.
+            let from = part.from.micros().saturating_add(CLOCKS_DIFFER_US);
+            served.later.insert(address, from);
+        } else {
+            let other = OtherPart { agent: part.owner.clone(), from_us: part.from.micros() };
+            served.others.insert(address, other);
+        }
+    }
+}
+
+/// What the master is told of a range that is served.
+fn told(rack: u32, served: &ServedRange) -> LeaseRangeServed {
+    let own = served.addresses().filter(|address| !served.others.contains_key(address)).count();
+    let addresses = served.addresses().count();
+    LeaseRangeServed { rack, first: served.first, last: served.last, addresses, own }
+}
+
+/// The other agents that renew leases of the rack.
+fn peers(document: &RackDocument, own: &NodeName) -> BTreeSet<NodeName> {
+    document.agents.iter().map(|agent| agent.name.clone()).filter(|name| name != own).collect()
 }
 
 /// What the rack's switches load: those that are in its inventory.
@@ -156,6 +194,9 @@ fn served(
         excluded: BTreeSet::new(),
         later: BTreeMap::new(),
         others: BTreeMap::new(),
+        peers: BTreeSet::new(),
+        relays_only: false,
+        guests: None,
         gateway: Some(range.gateway),
         dns: Vec::new(),
         ntp: Vec::new(),
@@ -172,9 +213,11 @@ fn served(
 #[cfg(test)]
 mod tests {
     use model::Timestamp;
+    use model::rack::RackMachine;
     use stdx::net::InterfaceAddress;
 
     use super::*;
+    use crate::dhcp::config::Giver;
     use crate::testing::{name, rack};
 
     fn own() -> NodeName {
@@ -234,16 +277,52 @@ mod tests {
         let places = places(&interfaces, &[]);
         let compiled = compile(&[Arc::new(document)], &places, boot(), &own());
         let range = &compiled.config.ranges[0];
-        let ours = range.addresses().filter(|address| range.is_ours(*address, 77));
+        let begins = 77 + CLOCKS_DIFFER_US;
+        let ours = range.addresses().filter(|address| range.is_ours(*address, begins));
         let leased: Vec<u8> = ours.map(|address| address.octets()[3]).collect();
         assert_eq!(leased, [32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62]);
         let now = |now| range.addresses().filter(|address| range.is_ours(*address, now)).count();
-        assert_eq!((now(76), now(77)), (8, 16));
+        assert_eq!((now(begins - 1), now(begins)), (8, 16));
         let of_another = Ipv4Addr::new(10, 69, 0, 33);
         assert_eq!(range.seconds_of(of_another, hour / 2), Some(1_800), "until that one leases it");
         assert_eq!(range.seconds_of(of_another, hour - 1), None);
         assert_eq!(range.seconds_of(of_another, hour), Some(3_600), "told of, it may be renewed");
-        assert!(!range.leases(Ipv4Addr::new(10, 69, 0, 35)), "on its way to another agent");
+        let moving = Ipv4Addr::new(10, 69, 0, 35);
+        assert_eq!((range.giver(moving, hour), range.seconds_of(moving, 0)), (Giver::Nobody, None));
+        assert!(range.leases(moving), "its leases are known on its way to another agent");
+    }
+
+    #[test]
+    fn addresses_are_kept_for_machines_whose_cards_are_known() {
+        let interfaces = [interface("rack0", [10, 69, 0, 3], true)];
+        let places = places(&interfaces, &[]);
+        let max = |machines: u8, with_cards: u8, parts: Vec<Part>| {
+            let mut document = rack(0, 1);
+            let one = document.machines.remove(0);
+            document.machines.extend((0..machines).map(|number| {
+                let mac = (number < with_cards).then(|| MacAddress::new([2, 0, 0, 0, 0, number]));
+                RackMachine { mac: mac.into_iter().collect(), addresses: Vec::new(), ..one.clone() }
+            }));
+            document.parts = parts;
+            let compiled = compile(&[Arc::new(document)], &places, boot(), &own());
+            let range = &compiled.config.ranges[0];
+            let told = &compiled.served[0];
+            let rules = range.guests.as_ref();
+            ((told.addresses, told.own), rules.map(|rules| (rules.addresses_max, rules.known.len())))
+        };
+        let half = || {
+            let part = |owner: &str| Part { owner: Some(name(owner)), ..Part::default() };
+            vec![part("n2"), part("n3")]
+        };
+        for (machines, with_cards, parts, expected) in [
+            (28, 0, Vec::new(), ((31, 31), None)),
+            (28, 1, Vec::new(), ((31, 31), Some((30, 1)))),
+            (28, 28, Vec::new(), ((31, 31), Some((3, 28)))),
+            (200, 200, Vec::new(), ((31, 31), Some((3, 200)))),
+            (28, 28, half(), ((31, 16), Some((2, 28)))),
+        ] {
+            assert_eq!(max(machines, with_cards, parts), expected, "{machines} {with_cards}");
+        }
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl Turn<'_> {
             callers,
             certificate_ends,
             troubles,
+            lease_ranges: self.racks.lease_ranges(),
             network_drift,
             key_requests: self.keys.take(),
             signs,

@@ -86,6 +86,7 @@ fn dhcp(page: &mut Page, counters: &Counters) {
         ("refused", &counters.refused),
         ("stranded", &counters.stranded),
         ("full", &counters.full),
+        ("crowded", &counters.crowded),
     ] {
         page.counter("gantry_dhcp_events", &[event], get(counter));
     }

@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 
-use netboot::dhcp::server::{self, Handle, LeaseStore, Link, Parts, PersistError};
+use netboot::dhcp::server::{self, Handle, LeaseNews, LeaseStore, Link, Parts, PersistError};
 use netboot::dhcp::{Config, Engine, LeaseRecord, LeaseState, Observation, ServedRange};
 use parking_lot::Mutex;
 use stdx::{Clock, Tasks};
@@ -25,6 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(90);
 struct Memory(Arc<Mutex<BTreeMap<Ipv4Addr, LeaseRecord>>>);
 
 impl LeaseStore for Memory {
+    fn is_open(&self) -> bool {
+        true
+    }
+
     async fn persist(&self, records: Vec<LeaseRecord>) -> Result<(), PersistError> {
         self.0.lock().extend(records.into_iter().map(|record| (record.address, record)));
         Ok(())
@@ -44,6 +48,9 @@ fn config() -> Config {
         excluded: BTreeSet::new(),
         later: BTreeMap::new(),
         others: BTreeMap::new(),
+        peers: BTreeSet::new(),
+        relays_only: false,
+        guests: None,
         gateway: Some(Ipv4Addr::new(10, 69, 0, 1)),
         dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
         ntp: Vec::new(),
@@ -313,10 +320,12 @@ fn an_address_is_not_given_again_while_a_host_answers_for_it() {
             address,
             client: mac.parse().unwrap(),
             state: LeaseState::Released { at_us },
+            since_us: None,
         };
         let (squatter, gone) = ("02:00:00:00:00:aa", "02:00:00:00:00:bb");
         let ended = vec![released(FIRST, squatter, 1), released(next, gone, 2)];
-        rig.handle.learner().learn(ended).await.unwrap().unwrap();
+        let news = LeaseNews { agent: "n2".parse().unwrap(), told: ended, asked_us: None };
+        rig.handle.learner().learn(news).await.unwrap().unwrap();
         let shell = |script: &str| {
             let status = wire.in_client("sh").args(["-c", script]).status().unwrap();
             assert!(status.success(), "{script}");

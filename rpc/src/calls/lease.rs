@@ -1,4 +1,4 @@
-//! Core: what the agents of one rack tell each other of leases and ramdisks (DESIGN §9).
+//! Core: what the agents of one rack tell each other of leases and ramdisks.
 
 use std::net::Ipv4Addr;
 
@@ -28,6 +28,21 @@ pub struct LeaseSync {
     pub wait_ms: u32,
 }
 
+/// Parameters of `lease_release`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseRelease {
+    /// The address.
+    pub address: Ipv4Addr,
+}
+
+/// What ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseReleased {
+    /// Who had the address, by the identity that the agents give it; none where nobody had.
+    pub client: Option<String>,
+}
+
 /// Leases that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeasesTold {
@@ -35,6 +50,9 @@ pub struct LeasesTold {
     pub run: Uuid,
     /// The number up to which all is told.
     pub upto: u64,
+    /// Whether more is known than one answer takes.
+    #[serde(default)]
+    pub more: bool,
     /// The leases, oldest change first; an address is there once.
     pub leases: Vec<LeaseTold>,
     /// What was heard of ramdisks.
@@ -69,4 +87,7 @@ pub struct LeaseTold {
     pub state: LeaseState,
     /// Until when that holds; of a released one, since when.
     pub until: Timestamp,
+    /// When it came to that; none of an agent that did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }

@@ -1,5 +1,7 @@
 //! Core: parameters and replies of the calls that an agent answers.
 
+use std::net::Ipv4Addr;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -189,6 +191,9 @@ pub struct Exchanged {
     /// What keeps it from serving its racks, each in a line; at most [`TROUBLES_MAX`].
     #[serde(default)]
     pub troubles: Vec<String>,
+    /// The lease ranges that it serves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lease_ranges: Vec<LeaseRangeServed>,
     /// Steps that would bring its host's network back to what was applied, each in a line; at most
     /// [`TROUBLES_MAX`].
     #[serde(default)]
@@ -201,6 +206,21 @@ pub struct Exchanged {
     /// with a master; at most [`SIGNS_TOLD_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signs: Vec<Sign>,
+}
+
+/// A lease range that an agent serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseRangeServed {
+    /// The rack.
+    pub rack: u32,
+    /// Its first address.
+    pub first: Ipv4Addr,
+    /// Its last address.
+    pub last: Ipv4Addr,
+    /// How many of its addresses all agents of the rack give together.
+    pub addresses: usize,
+    /// How many of these this agent gives.
+    pub own: usize,
 }
 
 /// Signs that one exchange tells: a third of what an answer holds; the others go with the next one.

@@ -15,6 +15,8 @@ mod release;
 mod request;
 mod settings;
 
+use std::net::SocketAddrV4;
+
 use super::*;
 use crate::dhcp::config::tests::sample;
 use crate::dhcp::packet::vectors::Request;
@@ -139,7 +141,10 @@ fn check(cases: Vec<Case>) {
 fn outcome(effects: &[Effect]) -> (String, Option<Packet>) {
     match effects {
         [Effect::Ignore(reason)] => (format!("silence: {reason}"), None),
-        [Effect::Observe(Observation::Full { .. }), Effect::Ignore(reason)] => {
+        [
+            Effect::Observe(Observation::Full(_) | Observation::Crowded { .. }),
+            Effect::Ignore(reason),
+        ] => {
             (format!("alarm: {reason}"), None)
         }
         [Effect::Persist { record, reply: None, .. }] => {

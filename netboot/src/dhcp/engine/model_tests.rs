@@ -1,6 +1,7 @@
 //! Random lives of a few clients against the rules that must hold throughout.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 
 use proptest::prelude::*;
 

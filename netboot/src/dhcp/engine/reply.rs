@@ -23,7 +23,9 @@ impl Exchange<'_> {
     fn server_id(&self) -> Ipv4Addr {
         let relayed = self.packet.is_relayed().then_some(self.packet);
         let wish = relayed.and_then(|packet| packet.relay_address(option::RELAY_SERVER_ID));
-        wish.filter(is_host).unwrap_or(self.range.server_id)
+        let relay = self.packet.header.giaddr;
+        let wish = wish.filter(|address| self.range.may_stand_in(*address, relay));
+        wish.unwrap_or(self.range.server_id)
     }
 
     /// An OFFER or ACK of `address`.
@@ -142,8 +144,9 @@ impl Exchange<'_> {
     }
 }
 
-/// Whether it can be one host's address, as that of a relay or what it names in our place.
-pub(super) fn is_host(address: &Ipv4Addr) -> bool {
+/// Whether it can be one host's address, as that of a relay.
+#[must_use]
+pub fn is_host(address: &Ipv4Addr) -> bool {
     !(address.is_unspecified()
         || address.is_broadcast()
         || address.is_multicast()

@@ -81,7 +81,7 @@ fn kind(
 pub fn verdict(kind: RequestKind, standing: Option<Standing>) -> Verdict {
     use RequestKind::{InitReboot, Rebinding, Renewing, Selecting};
     use Standing::{
-        Bound, Elsewhere, Foreign, Lapsed, Offered, Quarantined, Revoked, Stranger, Taken,
+        Bound, Elsewhere, Foreign, Lapsed, Lent, Offered, Quarantined, Revoked, Stranger, Taken,
     };
     let Some(standing) = standing else {
         return match kind {
@@ -93,14 +93,18 @@ pub fn verdict(kind: RequestKind, standing: Option<Standing>) -> Verdict {
     };
     match (standing, kind) {
         (Bound, _) | (Offered | Lapsed, Selecting | InitReboot) => Verdict::Acknowledge,
+        // Who renews holds the address. Who boots may have given it back where this agent did not hear.
+        (Lent, Renewing | Rebinding) => Verdict::Acknowledge,
         (Offered | Lapsed, Renewing | Rebinding) => Verdict::Refuse("the lease has ended"),
         (Elsewhere, _) => Verdict::Refuse("the client has another address"),
         (Revoked, _) => Verdict::Refuse("the address is no longer leased"),
         (Quarantined, _) => Verdict::Refuse("the address is in use by another host"),
         (Taken, _) => Verdict::Refuse("the address is leased to another client"),
         (Stranger, Selecting | InitReboot | Renewing) => Verdict::Refuse("there is no such lease"),
-        (Foreign, Selecting) => Verdict::Refuse("the address was not offered"),
-        (Stranger, Rebinding) | (Foreign, InitReboot | Renewing | Rebinding) => Verdict::Silence,
+        (Foreign | Lent, Selecting) => Verdict::Refuse("the address was not offered"),
+        (Stranger, Rebinding)
+        | (Foreign, InitReboot | Renewing | Rebinding)
+        | (Lent, InitReboot) => Verdict::Silence,
     }
 }
 
@@ -138,10 +142,11 @@ mod tests {
     #[test]
     fn verdicts() {
         use Standing::{
-            Bound, Elsewhere, Foreign, Lapsed, Offered, Quarantined, Revoked, Stranger, Taken,
+            Bound, Elsewhere, Foreign, Lapsed, Lent, Offered, Quarantined, Revoked, Stranger, Taken,
         };
         for (standing, letters) in [
             (Some(Bound), "AAAA"),
+            (Some(Lent), "N-AA"),
             (Some(Offered), "AANN"),
             (Some(Lapsed), "AANN"),
             (Some(Elsewhere), "NNNN"),

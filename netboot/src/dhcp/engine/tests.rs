@@ -1,6 +1,8 @@
+use std::net::SocketAddrV4;
+
 use super::*;
 use crate::dhcp::config::tests::sample;
-use crate::dhcp::leases::LeaseState;
+use crate::dhcp::leases::{LeaseState, RangeUse};
 use crate::dhcp::packet::vectors::{self, MAC, Request};
 
 const SECOND: i64 = 1_000_000;
@@ -388,7 +390,14 @@ fn a_full_range_is_told_once_a_minute() {
     lease(&mut engine, MAC);
     let late = Request::new(MessageType::Discover, OTHER_MAC).decode();
     let mut at_second = |second: i64| engine.handle(&late, &broadcast(), second * SECOND);
-    let told = Effect::Observe(Observation::Full { first: at(32), last: at(32) });
+    let told = Effect::Observe(Observation::Full(RangeUse {
+        first: at(32),
+        last: at(32),
+        addresses: 1,
+        leased: 1,
+        offered: 0,
+        quarantined: 0,
+    }));
     assert_eq!(at_second(0), [told.clone(), Effect::Ignore(Ignored::Full)]);
     assert_eq!(at_second(59), [Effect::Ignore(Ignored::Full)]);
     assert_eq!(at_second(60), [told, Effect::Ignore(Ignored::Full)]);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
-use super::{Entry, Identity, State};
+use super::{Entry, Identity, LeaseState, Offer, State};
 
 /// What is known of each address.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +14,8 @@ pub(super) struct Table {
     clients: BTreeSet<(Identity, Ipv4Addr)>,
     /// Offers by their end.
     offers: BTreeSet<(i64, Ipv4Addr)>,
+    /// What guests have or had, by its end.
+    guests: BTreeSet<(i64, Ipv4Addr)>,
 }
 
 impl Table {
@@ -50,27 +52,39 @@ impl Table {
     pub(super) fn insert(&mut self, address: Ipv4Addr, entry: Entry) {
         self.remove(address);
         self.clients.insert((entry.client.clone(), address));
-        if let State::Offered { until_us, .. } = entry.state {
+        if let State::Offered(Offer { until_us, .. }) = entry.state {
             self.offers.insert((until_us, address));
+        }
+        if entry.guest.is_some() {
+            self.guests.insert((entry.ends(), address));
         }
         self.entries.insert(address, entry);
     }
 
     pub(super) fn remove(&mut self, address: Ipv4Addr) {
         let Some(entry) = self.entries.remove(&address) else { return };
-        if let State::Offered { until_us, .. } = entry.state {
+        if let State::Offered(Offer { until_us, .. }) = entry.state {
             self.offers.remove(&(until_us, address));
         }
+        self.guests.remove(&(entry.ends(), address));
         self.clients.remove(&(entry.client, address));
     }
 
-    /// Changes the durable states.
-    pub(super) fn change_durable(&mut self, mut change: impl FnMut(&mut super::LeaseState)) {
+    /// Changes the durable states, and since when they are.
+    pub(super) fn change_durable(&mut self, mut change: impl FnMut(&mut LeaseState, &mut i64)) {
         for entry in self.entries.values_mut() {
             if let State::Durable(state) = &mut entry.state {
-                change(state);
+                change(state, &mut entry.since_us);
             }
         }
+        let guests = self.iter().filter(|(_, entry)| entry.guest.is_some());
+        self.guests = guests.map(|(address, entry)| (entry.ends(), address)).collect();
+    }
+
+    /// What guests keep from others at `now`.
+    pub(super) fn live_guests(&self, now: i64) -> impl Iterator<Item = (Ipv4Addr, &Entry)> {
+        let later = self.guests.range((now, Ipv4Addr::BROADCAST)..);
+        later.filter_map(|(_, address)| Some((*address, self.entries.get(address)?)))
     }
 
     /// The number of offers that hold at `now`.
@@ -81,13 +95,5 @@ impl Table {
     /// The addresses of offers that nobody took, those that ended first before others.
     pub(super) fn ended_offers(&self, now: i64) -> impl Iterator<Item = Ipv4Addr> {
         self.offers.range(..=(now, Ipv4Addr::BROADCAST)).map(|(_, address)| *address)
-    }
-}
-
-impl FromIterator<(Ipv4Addr, Entry)> for Table {
-    fn from_iter<I: IntoIterator<Item = (Ipv4Addr, Entry)>>(entries: I) -> Self {
-        let mut table = Self::default();
-        entries.into_iter().for_each(|(address, entry)| table.insert(address, entry));
-        table
     }
 }

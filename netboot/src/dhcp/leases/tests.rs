@@ -18,7 +18,7 @@ fn at(last: u8) -> Ipv4Addr {
 fn one_bound() -> Leases {
     let mut leases = Leases::default();
     assert_eq!(leases.offer(&sample(), &client(1), None, 0), Some(at(32)));
-    leases.bind(&client(1), at(32), 10 * MINUTE);
+    leases.bind(&client(1), at(32), 0, 10 * MINUTE);
     leases
 }
 
@@ -78,7 +78,7 @@ fn an_ended_lease_is_remembered_until_the_address_is_needed() {
     assert_eq!(leases.offer(&range, &client(2), None, later), Some(at(33)));
     assert_eq!(leases.offer(&range, &client(1), None, later), Some(at(32)));
     let later = 40 * MINUTE;
-    leases.bind(&client(1), at(32), later);
+    leases.bind(&client(1), at(32), 0, later);
     for number in 3..33 {
         assert!(leases.offer(&range, &client(number), None, later).is_some());
     }
@@ -94,7 +94,7 @@ fn the_one_unused_for_longest_goes_first() {
     let mut leases = Leases::default();
     for (number, minutes) in [(1, 30), (2, 10), (3, 20)] {
         let address = leases.offer(&range, &client(number), None, 0).unwrap();
-        leases.bind(&client(number), address, minutes * MINUTE);
+        leases.bind(&client(number), address, 0, minutes * MINUTE);
     }
     assert_eq!(leases.offer(&range, &client(4), None, 5 * MINUTE), None);
     let later = 60 * MINUTE;
@@ -143,7 +143,7 @@ fn a_client_that_declines_again_and_again_is_never_offered_what_it_declined() {
     for _ in 0..6 {
         let address = leases.offer(&sample(), &client(1), None, 0).unwrap();
         assert!(!declined.contains(&address), "{address} after {declined:?}");
-        leases.bind(&client(1), address, HOUR);
+        leases.bind(&client(1), address, 0, HOUR);
         leases.decline(&client(1), address, 0).unwrap();
         declined.push(address);
     }
@@ -195,9 +195,13 @@ fn records_as_text() {
     let text = serde_json::to_string(&record).unwrap();
     assert_eq!(
         text,
-        r#"{"address":"10.69.0.32","client":"52:54:00:00:00:01","state":"bound","until_us":600000000}"#
+        r#"{"address":"10.69.0.32","client":"52:54:00:00:00:01","state":"bound","until_us":600000000,"since_us":0}"#
     );
     assert_eq!(serde_json::from_str::<LeaseRecord>(&text).unwrap(), record);
+    // As agents wrote it down that gave leases of an hour alone.
+    let old = text.replace(r#","since_us":0"#, "");
+    let old: LeaseRecord = serde_json::from_str(&old).unwrap();
+    assert_eq!(Leases::restore([old]).records().next().unwrap().since_us, Some(-50 * MINUTE));
 }
 
 #[test]
@@ -207,7 +211,7 @@ fn a_client_takes_no_more_than_two_addresses_from_the_others() {
     let mut quarantined = 0;
     for _ in 0..5 {
         let address = leases.offer(&range, &client(1), None, 0).unwrap();
-        leases.bind(&client(1), address, HOUR);
+        leases.bind(&client(1), address, 0, HOUR);
         let record = leases.decline(&client(1), address, 0).unwrap();
         quarantined += usize::from(matches!(record.state, LeaseState::Declined { .. }));
     }
@@ -217,18 +221,19 @@ fn a_client_takes_no_more_than_two_addresses_from_the_others() {
 #[test]
 fn what_was_given_while_the_clock_was_ahead_ends_a_lease_from_now() {
     let mut leases = Leases::default();
-    leases.bind(&client(1), at(32), 14 * HOUR);
-    leases.bind(&client(2), at(33), MINUTE);
+    leases.bind(&client(1), at(32), 13 * HOUR, 14 * HOUR);
+    leases.bind(&client(2), at(33), 0, MINUTE);
     leases.shorten(HOUR, 0);
     let ends: Vec<_> = leases.records().map(|record| record.bound_until_us()).collect();
     assert_eq!(ends, [Some(HOUR), Some(MINUTE)]);
+    assert!(leases.records().all(|record| record.since_us == Some(0)));
 }
 
 #[test]
 fn what_another_agent_may_have_leased_is_left_alone_until_its_time() {
     let range = ServedRange { later: [(at(32), HOUR)].into(), ..sample() };
     let mut leases = Leases::default();
-    leases.bind(&client(1), at(32), -1);
+    leases.bind(&client(1), at(32), -2, -1);
     assert_eq!(leases.standing(&range, &client(1), at(32), 0), Standing::Foreign);
     assert_eq!(leases.offer(&range, &client(1), Some(at(32)), 0), Some(at(33)));
     assert_eq!(leases.standing(&range, &client(2), at(32), 0), Standing::Foreign);

@@ -21,6 +21,10 @@ struct Memory {
 }
 
 impl LeaseStore for Memory {
+    fn is_open(&self) -> bool {
+        !*self.broken.lock()
+    }
+
     async fn persist(&self, records: Vec<LeaseRecord>) -> Result<(), PersistError> {
         tokio::task::yield_now().await;
         if *self.broken.lock() {
@@ -125,20 +129,23 @@ async fn a_lease_is_durable_when_its_acknowledgement_arrives() {
 }
 
 #[tokio::test]
-async fn without_a_disk_nothing_is_acknowledged_and_offers_go_on() {
+async fn without_a_disk_nothing_is_acknowledged_and_nothing_offered() {
     let rig = Rig::new();
     let address = rig.offer(1).await;
     *rig.store.broken.lock() = true;
     rig.request(1, address).await;
-    // The next reply is not the acknowledgement, but that to the next message.
-    rig.offer(2).await;
-    // Both may have been one turn, which is over when a command is answered.
+    rig.send(Request::new(MessageType::Discover, [2, 0, 0, 0, 0, 2])).await;
+    // The next reply is neither acknowledgement nor offer, but the refusal of another's address.
+    rig.request(3, address).await;
+    assert_eq!(rig.receive().await.message_type(), Some(MessageType::Nak));
+    // All may have been one turn, which is over when a command is answered.
     rig.handle.records().await.unwrap();
     assert_eq!(rig.count(|c| &c.persist_failed), 1);
-    assert_eq!(rig.count(|c| &c.replied), 2);
+    assert_eq!((rig.count(|c| &c.replied), rig.count(|c| &c.ignored)), (2, 1));
     *rig.store.broken.lock() = false;
     rig.request(1, address).await;
     assert_eq!(rig.receive().await.message_type(), Some(MessageType::Ack));
+    rig.offer(2).await;
     rig.stop().await;
 }
 

@@ -15,11 +15,11 @@ use stdx::Clock;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-use super::{Command, Counters, LeaseStore, Link, PersistError};
+use super::{Command, Counters, LeaseNews, LeaseStore, Link, PersistError};
 use crate::dhcp::engine::{Arrival, Effect, Engine, Ignored, Observation, Outgoing};
 use crate::dhcp::leases::{Learned, LeaseRecord};
 use crate::dhcp::limits::{Limited, Limits};
-use crate::dhcp::packet::{Identity, Packet};
+use crate::dhcp::packet::{Identity, MessageType, Packet};
 
 /// Addresses that are asked for at the same time. Clients of further ones ask again.
 const PROBES_MAX: usize = 64;
@@ -133,19 +133,28 @@ impl<S: LeaseStore> Turns<S> {
         match command {
             Command::Configure(config, reply) => drop(reply.send(self.engine.configure(config))),
             Command::Records(reply) => drop(reply.send(self.engine.records().collect())),
-            Command::Learn(told, reply) => drop(reply.send(self.learn(told).await)),
+            Command::Learn(news, reply) => drop(reply.send(self.learn(news).await)),
+            Command::End(address, reply) => drop(reply.send(self.end(address).await)),
         }
     }
 
-    async fn learn(&mut self, told: Vec<LeaseRecord>) -> Result<Vec<Learned>, PersistError> {
-        let learned = self.engine.learn(told, self.world.clock.now_micros());
-        let taken = learned.iter().filter_map(|learned| match learned {
-            Learned::Taken(record) => Some(record.clone()),
-            Learned::Known | Learned::Contradicted(_) => None,
-        });
-        let taken: Vec<_> = taken.collect();
+    async fn end(&mut self, address: Ipv4Addr) -> Result<Option<LeaseRecord>, PersistError> {
+        let ended = self.engine.end(address, self.world.clock.now_micros());
+        if let Some(record) = &ended {
+            self.world.store.persist(vec![record.clone()]).await?;
+        }
+        Ok(ended)
+    }
+
+    async fn learn(&mut self, news: LeaseNews) -> Result<Vec<Learned>, PersistError> {
+        let LeaseNews { agent, told, asked_us } = news;
+        let learned = self.engine.learn(&agent, told, self.world.clock.now_micros());
+        let taken: Vec<_> = learned.iter().filter_map(Learned::taken).cloned().collect();
         if !taken.is_empty() {
             self.world.store.persist_learned(taken).await?;
+        }
+        if let Some(asked_us) = asked_us {
+            self.engine.hear(agent, asked_us);
         }
         Ok(learned)
     }
@@ -230,6 +239,10 @@ impl<S: LeaseStore> Turns<S> {
         if let Err(limited) = self.limits.message(*link, &packet, now) {
             self.limited(limited, *source, Identity::of(&packet), now);
             return Vec::new();
+        }
+        let is_new = packet.message_type() == Some(MessageType::Discover);
+        if is_new && !self.world.store.is_open() {
+            return vec![Effect::Ignore(Ignored::Unkept)];
         }
         let Some(link) = self.world.links.get(*link) else { return Vec::new() };
         let arrival =

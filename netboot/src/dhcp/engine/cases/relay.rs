@@ -48,6 +48,27 @@ fn what_relays_lead_to() {
             relayed().option(82, &[11, 4, 224, 0, 0, 1]),
             back().with(54, US.octets()),
         ),
+        // Of the network, not ours, and not the relay's: clients would write there.
+        one(
+            "relay.server_identifier_of_all_hosts",
+            relayed().option(82, &[11, 4, 10, 69, 0, 63]),
+            back().with(54, US.octets()),
+        ),
+        one(
+            "relay.server_identifier_of_the_network",
+            relayed().option(82, &[11, 4, 10, 69, 0, 0]),
+            back().with(54, US.octets()),
+        ),
+        one(
+            "relay.server_identifier_of_a_client",
+            relayed().option(82, &[11, 4, 10, 69, 0, 40]),
+            back().with(54, US.octets()),
+        ),
+        one(
+            "relay.server_identifier_of_another_host",
+            relayed().option(82, &[11, 4, 10, 69, 0, 4]),
+            back().with(54, US.octets()),
+        ),
         one("relay.source_port", relayed().option(82, &[19, 0]), gets("OFFER .32 10.69.0.10:68")),
     ]);
 }

@@ -110,6 +110,13 @@ fn selecting_late_or_badly() {
                     gets(OTHER),
                 ),
                 (all(request(A).address(50, at(32)).address(54, Ipv4Addr::BROADCAST)), gets(OTHER)),
+                (all(request(A).address(50, at(32)).address(54, at(63))), gets(OTHER)),
+                (all(request(A).address(50, at(32)).address(54, at(0))), gets(OTHER)),
+                (
+                    all(request(A).address(50, at(32)).address(54, Ipv4Addr::new(224, 0, 0, 1))),
+                    gets(OTHER),
+                ),
+                (all(selecting(A, at(32))), gets("ACK .32 frame")),
             ],
         ),
         case(
