@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use files::Files;
-use hostnet::{Host, HostError, HostNetwork};
+use hostnet::{Host, HostError};
 use model::Uuid;
+use model::host::HostNetwork;
 use rpc::calls::{NETWORK_SECONDS_MAX, NetworkApplied, NetworkApply, NetworkCommit, NetworkEnded};
 use rpc::wire::{Failure, FailureKind};
 use stdx::daemon::chain;

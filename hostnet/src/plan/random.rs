@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::from_yaml;
 use crate::model::HostNetwork;
 
 /// Decisions that bytes stand for.
@@ -111,6 +112,6 @@ pub(super) fn network(bytes: &[u8]) -> Option<HostNetwork> {
         "{from: 10.0.0.0/8, table: 7, priority: 5}, {from: 10.0.0.0/8, table: 7}",
     ]);
     let text = format!("{{links: [{}], rules: [{rules}]}}", links.join(", "));
-    let network = HostNetwork::from_yaml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let network = from_yaml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     network.check().is_ok().then_some(network)
 }

@@ -7,17 +7,18 @@ use super::model_kernel::ModelKernel;
 use super::random::network;
 use super::step::Step;
 use super::{plan, steps};
+use crate::from_yaml;
 use crate::model::HostNetwork;
 use crate::model::address::Route;
+use crate::model::link::{Link, LinkName};
 
 /// Whether a host has what was asked for. This is told without a plan.
 fn assert_has(kernel: &ModelKernel, desired: &HostNetwork) {
     for wanted in &desired.links {
         let found = kernel.0.link(&wanted.name).unwrap_or_else(|| panic!("no {}", wanted.name));
-        let set =
-            |link: &crate::Link| link.routes.iter().map(Route::canonical).collect::<BTreeSet<_>>();
+        let set = |link: &Link| link.routes.iter().map(Route::canonical).collect::<BTreeSet<_>>();
         assert_eq!(set(found), set(wanted), "{}", wanted.name);
-        let set = |link: &crate::Link| link.addresses.iter().copied().collect::<BTreeSet<_>>();
+        let set = |link: &Link| link.addresses.iter().copied().collect::<BTreeSet<_>>();
         assert_eq!(set(found), set(wanted), "{}", wanted.name);
         assert_eq!((found.up, found.kind.parent()), (wanted.up, wanted.kind.parent()));
         assert!(wanted.mtu.is_none() || wanted.mtu == found.mtu, "{}", wanted.name);
@@ -38,8 +39,8 @@ fn assert_has(kernel: &ModelKernel, desired: &HostNetwork) {
 }
 
 /// The links that a configuration does not name, with those of their members that it does not name.
-fn foreign(network: &HostNetwork, to: &HostNetwork) -> Vec<crate::Link> {
-    let is_named = |name: &crate::LinkName| to.link(name).is_some() || to.absent.contains(name);
+fn foreign(network: &HostNetwork, to: &HostNetwork) -> Vec<Link> {
+    let is_named = |name: &LinkName| to.link(name).is_some() || to.absent.contains(name);
     let mut links = network.links.clone();
     links.retain(|link| !is_named(&link.name));
     for link in &mut links {
@@ -74,7 +75,7 @@ proptest! {
 }
 
 fn own(text: &str) -> HostNetwork {
-    HostNetwork::from_yaml(text).unwrap()
+    from_yaml(text).unwrap()
 }
 
 #[test]

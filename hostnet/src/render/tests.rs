@@ -1,8 +1,8 @@
 use super::{Format, RenderedFile, render};
 use crate::model::HostNetwork;
-use crate::model::tests::EVERY_KIND;
 use crate::os_net_config::tests::DOCUMENT_4;
-use crate::{from_mapping, from_os_net_config};
+use crate::tests::EVERY_KIND;
+use crate::{from_mapping, from_os_net_config, from_yaml};
 
 /// What EVERY_KIND has not, but for Open vSwitch.
 const TUNNELS: &str = "
@@ -28,7 +28,7 @@ links:
 ";
 
 fn own(text: &str) -> HostNetwork {
-    HostNetwork::from_yaml(text).unwrap()
+    from_yaml(text).unwrap()
 }
 
 /// All files as one text.

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use hostnet::HostNetwork;
+use hostnet::from_yaml;
 use luxi::client::Client;
 use luxi::method::{GantryNetworkFiles, SubmitJob};
 use model::OpInput;
@@ -113,7 +113,7 @@ fn plan(report: &mut Report) {
             )
         });
         let text = format!("links:\n  - {{name: eth0}}{}", links.collect::<String>());
-        HostNetwork::from_yaml(&text).expect("a network")
+        from_yaml(&text).expect("a network")
     };
     let (actual, desired) = (host(1), host(2));
     let begun = Instant::now();

@@ -92,7 +92,7 @@ fn bonds_vlans_and_dummies_are_applied_and_rolled_back() {
         }
         let away = own("absent: [bond0, vlan7, br0, vlan8, dummy0]");
         let cards = own("links: [{name: card0, up: false}, {name: card1, up: false, mtu: 1500}]");
-        let all = crate::HostNetwork { absent: away.absent, ..cards };
+        let all = crate::model::HostNetwork { absent: away.absent, ..cards };
         host.apply(&all, LONG).await.unwrap();
         assert_eq!(state(&host).await, bare);
         println!("bonds, VLANs and dummies were tested");

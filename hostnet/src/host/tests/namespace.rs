@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use stdx::{Clock, Tasks};
 
+use crate::from_yaml;
 use crate::host::{Host, HostError};
 use crate::model::HostNetwork;
 
@@ -64,7 +65,7 @@ impl Fixture {
 }
 
 pub(super) fn own(text: &str) -> HostNetwork {
-    HostNetwork::from_yaml(text).unwrap()
+    from_yaml(text).unwrap()
 }
 
 /// Opens a host. A test beside this one that starts a program holds all locks for a moment.

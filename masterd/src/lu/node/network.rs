@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use hostnet::HostNetwork;
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
+use model::host::HostNetwork;
 use model::network::Owner;
 use model::node::{Node, NodeRole};
 use model::opcode::{NodeNetworkApply, NodeNetworkRollback};

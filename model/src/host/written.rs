@@ -4,18 +4,18 @@
 mod link;
 mod route;
 
-use model::json::Malformed;
+use crate::json::Malformed;
 use serde::{Deserialize, Serialize};
 
 use super::HostNetwork;
 use super::link::LinkName;
 
-pub(crate) use route::{rule as read_rule, whole_prefix};
+pub use route::{rule as read_rule, whole_prefix};
 
 /// A whole file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Network {
+pub struct Network {
     #[serde(default)]
     links: Vec<link::Written>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -54,12 +54,17 @@ impl From<HostNetwork> for Network {
     }
 }
 
-pub(crate) fn wrong(place: &str, why: impl Into<String>) -> Malformed {
+/// Something that is wrong at a place.
+#[must_use]
+pub fn wrong(place: &str, why: impl Into<String>) -> Malformed {
     Malformed { place: place.to_owned(), why: why.into() }
 }
 
 /// A number in its range.
-pub(crate) fn number<T: TryFrom<i64>>(
+///
+/// # Errors
+/// It is outside.
+pub fn number<T: TryFrom<i64>>(
     place: &str,
     number: i64,
     range: std::ops::RangeInclusive<i64>,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use model::json::Malformed;
+use crate::json::Malformed;
 
 use super::HostNetwork;
 use super::address::Route;
@@ -248,6 +248,7 @@ fn check_route(place: &str, route: &Route, link: &Link) -> Result<(), Malformed>
 }
 
 /// The links that lie below one.
-pub(crate) fn below(link: &Link) -> Vec<&LinkName> {
+#[must_use]
+pub fn below(link: &Link) -> Vec<&LinkName> {
     link.kind.members().iter().chain(link.kind.parent()).collect()
 }

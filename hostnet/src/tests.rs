@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
-use super::HostNetwork;
-use crate::from_os_net_config;
+use crate::model::HostNetwork;
+use crate::model::link::LinkName;
+use crate::{from_os_net_config, from_yaml};
 
 /// A host with one link of each kind.
 pub(crate) const EVERY_KIND: &str = r#"
@@ -22,7 +23,7 @@ rules:
 "#;
 
 fn read(text: &str) -> Result<HostNetwork, String> {
-    let network = HostNetwork::from_yaml(text).map_err(|error| error.to_string())?;
+    let network = from_yaml(text).map_err(|error| error.to_string())?;
     network.check().map_err(|error| error.to_string())?;
     Ok(network)
 }
@@ -191,7 +192,7 @@ fn a_network_survives_the_way_through_a_file() {
     let network = read(EVERY_KIND).unwrap();
     let text = serde_json::to_string(&network).unwrap();
     assert_eq!(serde_json::from_str::<HostNetwork>(&text).unwrap(), network);
-    assert_eq!(HostNetwork::from_yaml(&text).unwrap(), network);
+    assert_eq!(from_yaml(&text).unwrap(), network);
     let again =
         "{name: x, kind: ovs_bridge, members: [y]}, {name: y, kind: ovs_bond, members: [a, b],
         primary: a, ovs_options: bond_mode=balance-slb}, {name: a}, {name: b, up: false}, {name: c},
@@ -204,7 +205,7 @@ fn a_network_survives_the_way_through_a_file() {
 
 #[test]
 fn what_another_configuration_does_not_name_lasts() {
-    let own = |text| HostNetwork::from_yaml(text).unwrap();
+    let own = |text| from_yaml(text).unwrap();
     let earlier = own(
         "links: [{name: eth0, addresses: [192.0.2.4/24]}, {name: em1, permanent_mac: '52:54:00:00:00:01'}, {name: eth2, mtu: 1400},
         {name: br0, kind: bridge, stp: true, mtu: 9000}, {name: br1, kind: bridge}]",
@@ -215,7 +216,7 @@ fn what_another_configuration_does_not_name_lasts() {
     let later =
         own("links: [{name: eth2, addresses: [198.51.100.4/24]}, {name: br0, kind: bridge}]");
     let later = later.replacing(&earlier);
-    assert_eq!(later.absent, [crate::LinkName::new("br1").unwrap()]);
+    assert_eq!(later.absent, [LinkName::new("br1").unwrap()]);
     let lasts = later.clone().carried_out(&earlier, &actual);
     assert_eq!(lasts.absent, []);
     assert!(lasts.means(&own(
@@ -241,7 +242,7 @@ proptest! {
     /// Whatever bytes come, they are read or refused.
     #[test]
     fn nothing_that_is_read_panics(text in "[ -~\n]{0,200}") {
-        drop(HostNetwork::from_yaml(&text));
+        drop(from_yaml(&text));
         drop(from_os_net_config(&text));
         drop(crate::from_mapping(&text));
     }

@@ -3,18 +3,15 @@
 //! [`link`] has the kinds of links, [`address`] what can lie on one, [`written`] the form in files,
 //! [`check`] what must hold across links, [`earlier`] what lasts of an earlier one.
 
-pub(crate) mod address;
-pub(crate) mod check;
+pub mod address;
+pub mod check;
 mod earlier;
-pub(crate) mod link;
-pub(crate) mod written;
-
-#[cfg(test)]
-pub(crate) mod tests;
+pub mod link;
+pub mod written;
 
 use std::collections::BTreeMap;
 
-use model::MacAddress;
+use crate::MacAddress;
 use serde::{Deserialize, Serialize};
 
 use address::Rule;
@@ -53,7 +50,8 @@ impl HostNetwork {
     }
 
     /// The link that each member belongs to.
-    pub(crate) fn controllers(&self) -> BTreeMap<&LinkName, &Link> {
+    #[must_use]
+    pub fn controllers(&self) -> BTreeMap<&LinkName, &Link> {
         let mut controllers = BTreeMap::new();
         for link in &self.links {
             controllers.extend(link.kind.members().iter().map(|name| (name, link)));
