@@ -3,7 +3,7 @@
 //! - [`HostNetwork`] is the type, of the vocabulary. [`from_yaml`] and [`from_os_net_config`] read files
 //!   into it, [`HostNetwork::check`] says what is wrong with it.
 //! - [`render`] writes it for other programs: one row of [`Format`] for each of them.
-//! - [`plan()`] compares two of them and gives ordered steps, each with its inverse.
+//! - [`plan()`] compares two of them and gives ordered steps.
 //! - [`Host`] is the shell: it reads the kernel, applies a plan, and waits for a commit. Without one
 //!   the host goes back to what it was: at a deadline, on request, or at the next start.
 //!
@@ -16,7 +16,8 @@
 //! let mut host = hostnet::Host::open(&tasks, directory, stdx::Clock::system())?;
 //! host.recover().await?;
 //! let desired = hostnet::from_yaml(file)?;
-//! let plan = host.apply(&desired, std::time::Duration::from_secs(60)).await?;
+//! let found = host.read().await?;
+//! let plan = host.apply(found, &desired, std::time::Duration::from_secs(60)).await?;
 //! if plan.is_empty() || master_was_heard() {
 //!     host.commit()?;
 //! } else {
@@ -48,7 +49,7 @@ use ::model::host as model;
 use ::model::json::Malformed;
 
 pub use crate::host::{Checkpoint, CheckpointError, Host, HostError};
-pub use crate::kernel::{KernelError, SavedRoute};
+pub use crate::kernel::{KernelError, Reading, SavedRoute};
 use crate::model::HostNetwork;
 pub use crate::os_net_config::{OsNetConfig, from_mapping, from_os_net_config};
 pub use crate::plan::step::Step;
@@ -58,7 +59,13 @@ pub use crate::render::{Format, RenderedFile, render};
 /// Reads a file of our own form, in YAML or JSON. [`HostNetwork::check`] does the rest.
 ///
 /// # Errors
-/// What of it is wrong, with its place.
+/// What of it is wrong, with its place; a file that says nothing is.
 pub fn from_yaml(text: &str) -> Result<HostNetwork, Malformed> {
-    yaml::read::<model::written::Network>(text)?.try_into()
+    let written: Option<model::written::Network> = yaml::read(text)?;
+    match written.filter(|network| !network.is_empty()) {
+        Some(network) => network.try_into(),
+        None => {
+            Err(model::written::wrong("", "it is empty: a network without links is `links: []`"))
+        }
+    }
 }

@@ -81,10 +81,10 @@ impl HostNetwork {
         let (name, given) = (&bond.name, bond.mtu.unwrap_or(MTU_ETHERNET));
         for (place, member) in self.placed().filter(|(_, link)| members.contains(&link.name)) {
             let Some(mtu) = member.mtu.filter(|mtu| *mtu != given) else { continue };
-            let says = if bond.mtu.is_some() { "says" } else { "says none, and so gets" };
+            let says = if bond.mtu.is_some() { "" } else { ", as it says none" };
             let why = format!(
-                "{} is a member of {name}, which gives it its own MTU and {says} {given}; give {name} \
-                 `mtu: {mtu}`, or {} none",
+                "{} is a member of {name}, which gives it its own MTU ({given}{says}); give {name} `mtu: \
+                 {mtu}`, or {} none",
                 member.name, member.name
             );
             return Err(wrong(&format!("{place}.mtu"), why));

@@ -16,19 +16,27 @@ pub use route::{rule as read_rule, whole_prefix};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    #[serde(default)]
-    links: Vec<link::Written>,
+    /// None where the file does not speak of links at all.
+    links: Option<Vec<link::Written>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     rules: Vec<route::Rule>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     absent: Vec<String>,
 }
 
+impl Network {
+    /// Whether the file says nothing: it is empty, or nothing but comments.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.links.is_none() && self.rules.is_empty() && self.absent.is_empty()
+    }
+}
+
 impl TryFrom<Network> for HostNetwork {
     type Error = Malformed;
 
     fn try_from(written: Network) -> Result<Self, Malformed> {
-        let links = written.links.into_iter().enumerate();
+        let links = written.links.unwrap_or_default().into_iter().enumerate();
         let links = links.map(|(at, link)| link::read(&format!("links[{at}]"), link));
         let rules = written.rules.into_iter().enumerate();
         let rules = rules.map(|(at, rule)| rule.read(&format!("rules[{at}]")));
@@ -47,7 +55,7 @@ impl TryFrom<Network> for HostNetwork {
 impl From<HostNetwork> for Network {
     fn from(network: HostNetwork) -> Self {
         Self {
-            links: network.links.into_iter().map(link::write).collect(),
+            links: Some(network.links.into_iter().map(link::write).collect()),
             rules: network.rules.into_iter().map(route::Rule::from).collect(),
             absent: network.absent.into_iter().map(String::from).collect(),
         }

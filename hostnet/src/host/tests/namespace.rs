@@ -9,6 +9,8 @@ use stdx::{Clock, Tasks};
 use crate::from_yaml;
 use crate::host::{Host, HostError};
 use crate::model::HostNetwork;
+use crate::plan::Plan;
+use crate::plan::step::Step;
 
 /// Longer than any test.
 pub(super) const LONG: Duration = Duration::from_secs(60);
@@ -44,6 +46,32 @@ pub(super) fn ip(arguments: &str) -> String {
     let error = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "ip {arguments}: {error}");
     String::from_utf8(out.stdout).unwrap()
+}
+
+/// What is done by a host that was read just before.
+impl Host {
+    pub(super) async fn planned(&self, desired: &HostNetwork) -> Result<Plan, HostError> {
+        self.plan(&self.read().await?, desired).await
+    }
+
+    pub(super) async fn change(
+        &mut self,
+        desired: &HostNetwork,
+        time: Duration,
+    ) -> Result<Plan, HostError> {
+        let reading = self.read().await?;
+        self.apply(reading, desired, time).await
+    }
+
+    /// A change that stops where `goes_on` says so.
+    pub(super) async fn interrupted(
+        &mut self,
+        desired: &HostNetwork,
+        goes_on: &mut (dyn FnMut(&Step) -> bool + Send),
+    ) -> Result<Plan, HostError> {
+        let reading = self.read().await?;
+        self.attempt(reading, desired, LONG, goes_on).await
+    }
 }
 
 /// A host with a directory and a clock of its own.
