@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use hostnet::HostNetwork;
+use model::host::HostNetwork;
 
 /// VLANs of the host, and the interface below them.
 const INTERFACES: usize = 500;
@@ -27,5 +27,5 @@ fn host(third: u8) -> HostNetwork {
         )
     });
     let text = format!("links:\n  - {{name: eth0}}{}", links.collect::<String>());
-    HostNetwork::from_yaml(&text).expect("a network")
+    hostnet::from_yaml(&text).expect("a network")
 }

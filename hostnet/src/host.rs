@@ -3,7 +3,7 @@
 //! [`checkpoint`] is what is on disk while a change waits for its commit, [`routes`] says what becomes
 //! of routes that others added.
 
-mod checkpoint;
+pub(crate) mod checkpoint;
 mod error;
 mod routes;
 
@@ -19,7 +19,7 @@ use ::model::layout::DIRECTORY_MODE;
 use stdx::daemon::chain;
 use stdx::{Clock, Tasks};
 
-use crate::kernel::{Kernel, SavedRoute};
+use crate::kernel::{Kernel, Reading, SavedRoute};
 use crate::model::HostNetwork;
 use crate::plan::step::Step;
 use crate::plan::{self, Plan};
@@ -32,8 +32,8 @@ const ROUNDS_MAX: usize = 4;
 
 /// The network of the host, or network namespace, in which it was opened.
 ///
-/// A change is [`apply`](Self::apply), then a look whether the host can still be reached, then
-/// [`commit`](Self::commit) or [`roll_back`](Self::roll_back).
+/// A change is [`read`](Self::read) and [`apply`](Self::apply), then a look whether the host can still
+/// be reached, then [`commit`](Self::commit) or [`roll_back`](Self::roll_back).
 #[derive(Debug)]
 pub struct Host {
     kernel: Kernel,
@@ -59,17 +59,17 @@ impl Host {
     ///
     /// # Errors
     /// The kernel does not answer.
-    pub async fn read(&self) -> Result<HostNetwork, HostError> {
+    pub async fn read(&self) -> Result<Reading, HostError> {
         self.kernel.read().await.map_err(HostError::Read)
     }
 
-    /// What [`apply`](Self::apply) would do. Nothing is touched.
+    /// What [`apply`](Self::apply) would do on a host that is so. Nothing is touched.
     ///
     /// # Errors
     /// The configuration does not fit this host, or its kernel lacks a kind of links.
-    pub async fn plan(&self, desired: &HostNetwork) -> Result<Plan, HostError> {
-        let actual = self.read().await?;
-        let plan = plan::plan(&actual, desired).map_err(HostError::Misfit)?;
+    pub async fn plan(&self, reading: &Reading, desired: &HostNetwork) -> Result<Plan, HostError> {
+        let actual = &reading.network;
+        let plan = plan::plan(actual, desired).map_err(HostError::Misfit)?;
         let made = || {
             plan.steps
                 .iter()
@@ -83,24 +83,12 @@ impl Host {
         }
         let mut plan = plan;
         if !plan.is_empty() {
-            plan.lost = routes::lost(&self.routes(&actual, &plan.target).await?, &actual, &plan);
+            plan.lost = routes::lost(&routes::touched(reading, &plan.target), actual, &plan);
         }
         Ok(plan)
     }
 
-    /// The routes through the links that a change to `target` may touch.
-    async fn routes(
-        &self,
-        actual: &HostNetwork,
-        target: &HostNetwork,
-    ) -> Result<Vec<SavedRoute>, HostError> {
-        let touched = routes::touched(actual, target);
-        let mut routes = self.kernel.routes().await.map_err(HostError::Read)?;
-        routes.retain(|route| route.touches(&touched));
-        Ok(routes)
-    }
-
-    /// Makes the host what it should be. Unless [`commit`](Self::commit) follows before the time is
+    /// Makes the host, which was read just before, what it should be. Unless [`commit`](Self::commit) follows before the time is
     /// over, it must be rolled back, and is so by [`recover`](Self::recover) after a crash.
     ///
     /// If the host is already what it should be, nothing is touched, and nothing waits for a commit.
@@ -111,10 +99,11 @@ impl Host {
     /// too, the change is still [`pending`](Self::pending).
     pub async fn apply(
         &mut self,
+        reading: Reading,
         desired: &HostNetwork,
         time: Duration,
     ) -> Result<Plan, HostError> {
-        match self.attempt(desired, time, &mut |_| true).await {
+        match self.attempt(reading, desired, time, &mut |_| true).await {
             Ok(plan) => Ok(plan),
             Err(error @ HostError::Pending { .. }) => Err(error),
             Err(error) => {
@@ -149,8 +138,10 @@ impl Host {
     pub async fn roll_back(&mut self) -> Result<bool, HostError> {
         let Some(checkpoint) = self.checkpoint.read()? else { return Ok(false) };
         tracing::warn!("rolling back the network of this host");
-        self.converge(&checkpoint.before, &mut |_| true).await?;
-        self.put_back(&checkpoint.routes.iter().collect::<Vec<_>>(), true).await?;
+        let reading = self.read().await?;
+        if let Some(reached) = self.converge(reading, &checkpoint.before, &mut |_| true).await? {
+            self.put_back(&checkpoint.routes.iter().collect::<Vec<_>>(), true, reached).await?;
+        }
         Ok(self.checkpoint.remove()?)
     }
 
@@ -186,55 +177,63 @@ impl Host {
     /// As `apply`, but stops where `goes_on` says so and leaves everything as it then is.
     async fn attempt(
         &mut self,
+        reading: Reading,
         desired: &HostNetwork,
         time: Duration,
         goes_on: &mut (dyn FnMut(&Step) -> bool + Send),
     ) -> Result<Plan, HostError> {
-        self.roll_back_if_due().await?;
+        let reading = if self.roll_back_if_due().await? { self.read().await? } else { reading };
         if let Some(Checkpoint { deadline_micros, .. }) = self.checkpoint.read()? {
             return Err(HostError::Pending { deadline_micros });
         }
-        let plan = self.plan(desired).await?;
+        let plan = self.plan(&reading, desired).await?;
         if !plan.is_empty() {
             let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
             let deadline_micros = self.clock.now_micros().saturating_add(time);
-            let actual = self.read().await?;
-            let before = checkpoint::before(&actual, &plan.target);
-            let routes = self.routes(&actual, &plan.target).await?;
+            let before = checkpoint::before(&reading.network, &plan.target);
+            let routes = routes::touched(&reading, &plan.target);
             let checkpoint = Checkpoint { deadline_micros, before, routes };
             self.checkpoint.write(&checkpoint)?;
-            if self.converge(&plan.target, goes_on).await? {
+            if let Some(reached) = self.converge(reading, &plan.target, goes_on).await? {
                 let stay = |route: &&SavedRoute| !routes::is_replaced(route, &plan.target);
                 let stay: Vec<_> = checkpoint.routes.iter().filter(stay).collect();
-                self.put_back(&stay, false).await?;
+                self.put_back(&stay, false, reached).await?;
             }
         }
         Ok(plan)
     }
 
     /// Adds those routes of others again that went with a link or an address.
-    async fn put_back(&self, routes: &[&SavedRoute], replaces: bool) -> Result<(), HostError> {
-        let refused = self.kernel.put_back(routes, replaces).await.map_err(HostError::Read)?;
+    async fn put_back(
+        &self,
+        routes: &[&SavedRoute],
+        replaces: bool,
+        reading: Reading,
+    ) -> Result<(), HostError> {
+        let refused = self.kernel.put_back(routes, replaces, reading).await;
+        let refused = refused.map_err(HostError::Read)?;
         for (route, error) in refused {
             tracing::warn!(%route, error = chain(&error), "a route of this host is lost");
         }
         Ok(())
     }
 
-    /// Plans and applies until nothing differs. Says whether it came that far.
+    /// Plans and applies until nothing differs, and gives what the host is then; nothing where it was
+    /// stopped before.
     async fn converge(
         &self,
+        mut reading: Reading,
         target: &HostNetwork,
         goes_on: &mut (dyn FnMut(&Step) -> bool + Send),
-    ) -> Result<bool, HostError> {
+    ) -> Result<Option<Reading>, HostError> {
         for _ in 0..ROUNDS_MAX {
-            let steps = plan::steps(&self.read().await?, target).map_err(HostError::Misfit)?;
+            let steps = plan::steps(&reading.network, target).map_err(HostError::Misfit)?;
             if steps.is_empty() {
-                return Ok(true);
+                return Ok(Some(reading));
             }
             for step in &steps {
                 if !goes_on(step) {
-                    return Ok(false);
+                    return Ok(None);
                 }
                 tracing::info!(%step, "changing the network of this host");
                 self.kernel
@@ -242,11 +241,12 @@ impl Host {
                     .await
                     .map_err(|source| HostError::Step { step: step.to_string(), source })?;
             }
+            reading = self.read().await?;
         }
-        let steps = plan::steps(&self.read().await?, target).map_err(HostError::Misfit)?;
+        let steps = plan::steps(&reading.network, target).map_err(HostError::Misfit)?;
         match steps.first() {
             Some(step) => Err(HostError::Unreached { step: step.to_string() }),
-            None => Ok(true),
+            None => Ok(Some(reading)),
         }
     }
 }
@@ -257,7 +257,10 @@ fn lock(directory: &Path) -> Result<File, HostError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(DIRECTORY_MODE).create(directory).map_err(refused)?;
     let mut options = File::options();
-    let lock = options.create(true).truncate(false).write(true).open(path).map_err(refused)?;
+    let lock = options.create(true).truncate(false).write(true).open(&path);
+    // A disk that takes nothing any more is not in the way back.
+    let lock =
+        lock.or_else(|error| File::open(&path).map_err(|_missing| error)).map_err(refused)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(std::fs::TryLockError::WouldBlock) => {

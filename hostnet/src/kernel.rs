@@ -1,11 +1,12 @@
 //! The network of the kernel, over rtnetlink: reading it, and making one step at a time.
 //!
-//! [`socket`] asks and waits for answers, [`found`] turns what the kernel tells into our type, [`message`] our
-//! links into what it wants, [`saved`] keeps routes as they are.
+//! [`socket`] asks and waits for answers, [`reading`] is what the kernel told at one moment, [`found`] turns that
+//! into our type, [`message`] our links into what it wants, [`saved`] keeps routes as they are.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the kernel's words are many, and become more")]
 
 mod found;
 mod message;
+mod reading;
 mod saved;
 mod socket;
 
@@ -19,9 +20,9 @@ use rtnetlink::packet_route::route::RouteMessage;
 use rtnetlink::packet_route::rule::RuleMessage;
 use stdx::Tasks;
 
-use crate::model::HostNetwork;
 use crate::model::link::{Kind, LinkName};
 use crate::plan::step::Step;
+pub use reading::Reading;
 pub use saved::SavedRoute;
 pub use socket::KernelError;
 use socket::Socket;
@@ -43,16 +44,27 @@ mod errno {
 
 /// The network of the namespace in which it was opened.
 #[derive(Debug)]
-pub(crate) struct Kernel(Socket);
+pub(crate) struct Kernel {
+    socket: Socket,
+    /// How often it was read: one change reads it before and after.
+    #[cfg(test)]
+    pub(crate) readings: std::sync::atomic::AtomicUsize,
+}
 
 impl Kernel {
     /// Opens the way to it. The connection ends when this value does.
     pub(crate) fn open(tasks: &Tasks) -> Result<Self, KernelError> {
-        Socket::open(tasks).map(Self)
+        Ok(Self {
+            socket: Socket::open(tasks)?,
+            #[cfg(test)]
+            readings: std::sync::atomic::AtomicUsize::default(),
+        })
     }
 
     /// All of it.
-    pub(crate) async fn read(&self) -> Result<HostNetwork, KernelError> {
+    pub(crate) async fn read(&self) -> Result<Reading, KernelError> {
+        #[cfg(test)]
+        self.readings.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut answers = Vec::new();
         for question in [
             RouteNetlinkMessage::GetLink(LinkMessage::default()),
@@ -60,38 +72,30 @@ impl Kernel {
             RouteNetlinkMessage::GetRoute(RouteMessage::default()),
             RouteNetlinkMessage::GetRule(RuleMessage::default()),
         ] {
-            answers.extend(self.0.list(question).await?);
+            answers.extend(self.socket.list(question).await?);
         }
-        let network = found::network(answers);
+        let reading = Reading::of(answers);
         // Every namespace has `lo`: an empty list comes from a connection that ended.
-        if network.links.is_empty() { Err(KernelError::Ended) } else { Ok(network) }
+        if reading.network.links.is_empty() { Err(KernelError::Ended) } else { Ok(reading) }
     }
 
-    /// All routes but those that the kernel makes itself.
-    pub(crate) async fn routes(&self) -> Result<Vec<SavedRoute>, KernelError> {
-        Ok(self.numbered_routes().await?.0)
-    }
-
-    async fn numbered_routes(
-        &self,
-    ) -> Result<(Vec<SavedRoute>, BTreeMap<LinkName, u32>), KernelError> {
-        let links = RouteNetlinkMessage::GetLink(LinkMessage::default());
-        let mut answers = self.0.list(links).await?;
-        let routes = RouteNetlinkMessage::GetRoute(RouteMessage::default());
-        answers.extend(self.0.list(routes).await?);
-        Ok(saved::routes(answers))
-    }
-
-    /// Adds those routes again that are missing. `replaces`: also in place of one that means the same.
-    /// Gives those that the kernel refuses.
+    /// Adds those routes again that are missing in `reading`. `replaces`: also in place of one that means
+    /// the same. Gives those that the kernel refuses.
     pub(crate) async fn put_back<'r>(
         &self,
         routes: &[&'r SavedRoute],
         replaces: bool,
+        mut reading: Reading,
     ) -> Result<Vec<(&'r SavedRoute, KernelError)>, KernelError> {
         let mut refused = Vec::new();
-        for _ in 0..PUT_BACK_MAX {
-            let (found, numbers) = self.numbered_routes().await?;
+        for round in 0..PUT_BACK_MAX {
+            if routes.is_empty() {
+                break;
+            }
+            if round > 0 {
+                reading = self.read().await?;
+            }
+            let (found, numbers) = (reading.routes(), reading.numbers());
             let numbered = routes.iter().filter_map(|one| Some((*one, one.numbered(&numbers)?)));
             let missing: Vec<_> =
                 numbered.filter(|(_, message)| !found.iter().any(|one| one.is(message))).collect();
@@ -233,7 +237,8 @@ impl Kernel {
 
     async fn index(&self, name: &LinkName) -> Result<u32, KernelError> {
         let question = message::with([LinkAttribute::IfName(name.to_string())]);
-        let answers = self.0.ask(RouteNetlinkMessage::GetLink(question), NLM_F_REQUEST).await?.0;
+        let answers =
+            self.socket.ask(RouteNetlinkMessage::GetLink(question), NLM_F_REQUEST).await?.0;
         let index = answers.into_iter().find_map(|answer| match answer {
             RouteNetlinkMessage::NewLink(link) => Some(link.header.index),
             _ => None,
@@ -243,7 +248,7 @@ impl Kernel {
     }
 
     async fn change(&self, message: RouteNetlinkMessage, flags: u16) -> Result<(), KernelError> {
-        self.0.ask(message, NLM_F_REQUEST | NLM_F_ACK | flags).await.map(drop)
+        self.socket.ask(message, NLM_F_REQUEST | NLM_F_ACK | flags).await.map(drop)
     }
 }
 

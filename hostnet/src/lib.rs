@@ -1,9 +1,9 @@
 //! A host's network configuration: one type for what it should be and for what it is.
 //!
-//! - [`HostNetwork`] is the type. [`HostNetwork::from_yaml`] and [`from_os_net_config`] read files into
-//!   it, [`HostNetwork::check`] says what is wrong with it.
+//! - [`HostNetwork`] is the type, of the vocabulary. [`from_yaml`] and [`from_os_net_config`] read files
+//!   into it, [`HostNetwork::check`] says what is wrong with it.
 //! - [`render`] writes it for other programs: one row of [`Format`] for each of them.
-//! - [`plan()`] compares two of them and gives ordered steps, each with its inverse.
+//! - [`plan()`] compares two of them and gives ordered steps.
 //! - [`Host`] is the shell: it reads the kernel, applies a plan, and waits for a commit. Without one
 //!   the host goes back to what it was: at a deadline, on request, or at the next start.
 //!
@@ -15,8 +15,9 @@
 //! let tasks = stdx::Tasks::new();
 //! let mut host = hostnet::Host::open(&tasks, directory, stdx::Clock::system())?;
 //! host.recover().await?;
-//! let desired = hostnet::HostNetwork::from_yaml(file)?;
-//! let plan = host.apply(&desired, std::time::Duration::from_secs(60)).await?;
+//! let desired = hostnet::from_yaml(file)?;
+//! let found = host.read().await?;
+//! let plan = host.apply(found, &desired, std::time::Duration::from_secs(60)).await?;
 //! if plan.is_empty() || master_was_heard() {
 //!     host.commit()?;
 //! } else {
@@ -31,7 +32,6 @@
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
-mod model;
 mod os_net_config;
 mod yaml;
 
@@ -42,25 +42,30 @@ mod plan;
 mod host;
 mod kernel;
 
+#[cfg(test)]
+mod tests;
+
+use ::model::host as model;
+use ::model::json::Malformed;
+
 pub use crate::host::{Checkpoint, CheckpointError, Host, HostError};
-pub use crate::kernel::{KernelError, SavedRoute};
-pub use crate::model::HostNetwork;
-pub use crate::model::address::{Address, Dns, Route, Rule};
-pub use crate::model::link::{
-    Bond, BondMode, HashPolicy, Kind, LacpRate, Link, LinkName, MacvlanMode, Vxlan,
-};
+pub use crate::kernel::{KernelError, Reading, SavedRoute};
+use crate::model::HostNetwork;
 pub use crate::os_net_config::{OsNetConfig, from_mapping, from_os_net_config};
 pub use crate::plan::step::Step;
 pub use crate::plan::{Plan, plan};
 pub use crate::render::{Format, RenderedFile, render};
-pub use ::model::json::Malformed;
 
-impl HostNetwork {
-    /// Reads a file of this crate's own form, in YAML or JSON. [`HostNetwork::check`] does the rest.
-    ///
-    /// # Errors
-    /// What of it is wrong, with its place.
-    pub fn from_yaml(text: &str) -> Result<Self, Malformed> {
-        yaml::read::<crate::model::written::Network>(text)?.try_into()
+/// Reads a file of our own form, in YAML or JSON. [`HostNetwork::check`] does the rest.
+///
+/// # Errors
+/// What of it is wrong, with its place; a file that says nothing is.
+pub fn from_yaml(text: &str) -> Result<HostNetwork, Malformed> {
+    let written: Option<model::written::Network> = yaml::read(text)?;
+    match written.filter(|network| !network.is_empty()) {
+        Some(network) => network.try_into(),
+        None => {
+            Err(model::written::wrong("", "it is empty: a network without links is `links: []`"))
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! Core: the steps from one state of a host to another.
 //!
-//! [`step`] has the steps and their inverses, [`resolve`] finds cards by their permanent addresses,
-//! [`differences`] says what of each link differs, [`order`] which link lies above which.
+//! [`step`] has the steps, [`resolve`] finds cards by their permanent addresses, [`differences`] says
+//! what of each link differs.
 
 mod differences;
-mod order;
 mod resolve;
 pub(crate) mod step;
 
@@ -21,10 +20,9 @@ use model::json::Malformed;
 
 use crate::model::HostNetwork;
 use differences::Differences;
-pub(crate) use order::upwards;
 use step::Step;
 
-/// Ordered steps, each with its inverse.
+/// Ordered steps. The way back is planned anew, from what the kernel is then.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The steps, the first one first.
@@ -46,12 +44,6 @@ impl Plan {
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let lost = self.lost.iter().map(|route| format!("lose route {route}"));
         self.steps.iter().map(ToString::to_string).chain(lost)
-    }
-
-    /// The steps that undo this plan, as far as the kernel does nothing by itself meanwhile.
-    #[must_use]
-    pub fn inverse(&self) -> Vec<Step> {
-        self.steps.iter().rev().map(Step::inverse).collect()
     }
 }
 

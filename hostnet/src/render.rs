@@ -38,6 +38,10 @@ pub enum Format {
     Nmstate,
 }
 
+/// The metric of routes that a client of DHCP, or an advertisement of a router, gives. It is netplan's own;
+/// other programs have others, so that a second card would win or lose by the format of its file.
+const DHCP_METRIC: u32 = 100;
+
 /// A file of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedFile {

@@ -7,7 +7,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use hostnet::{Format, HostNetwork, RenderedFile, render};
+use hostnet::{Format, RenderedFile, from_yaml, render};
+use model::host::HostNetwork;
 
 /// Hosts that netplan, systemd-networkd and NetworkManager all know.
 const HOSTS: &[&str] = &[
@@ -56,7 +57,7 @@ links:
 ";
 
 fn network(text: &str) -> HostNetwork {
-    HostNetwork::from_yaml(text).unwrap()
+    from_yaml(text).unwrap()
 }
 
 /// A program, or a loud word that this test tests nothing.

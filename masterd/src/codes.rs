@@ -5,6 +5,7 @@ mod store;
 use jobs::load::LoadError;
 use model::{Code, Coded};
 use rpc::peer::PeerServerError;
+use stdx::net::ListenError;
 
 use crate::bootstrap::InitError;
 use crate::daemon::DaemonError;
@@ -33,7 +34,7 @@ impl Coded for DaemonError {
             Self::Lock { error, .. } | Self::Listen { error, .. } => {
                 error.code().or(Some(Code::FileAccess))
             }
-            Self::Peers { error, .. } => error.code().or(Some(Code::AlreadyRunning)),
+            Self::Peers(ListenError { error, .. }) => Code::of_port(error),
             Self::Header(error) => store::of_header(error),
             Self::Open(error) => store::of_member(error),
             Self::EngineStopped { .. } | Self::Start(_) => Some(Code::StoreFailed),

@@ -31,7 +31,6 @@ mod stale_store;
 mod takeover;
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -43,8 +42,8 @@ use queue_format::{Durability, Epoch, Refusal, StartError, StoreOptions};
 use rpc::identity::{IdentityError, NodeIdentity};
 use rpc::peer::{ClientService, PeerLimits, PeerServer, PeerServerError};
 use stdx::metrics::Endpoint;
+use stdx::net::{ListenError, Listening};
 use stdx::{Clock, Executor, Tasks};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -52,7 +51,7 @@ use uuid::Uuid;
 use crate::config::Config;
 use crate::ledger::Ledger;
 use crate::local_member::LocalMember;
-use crate::metrics::{self, Metered, Metrics};
+use crate::metrics::{Metered, Metrics};
 use follow::Callers;
 use forwarding_server::ForwardingServer;
 use guard::Guard;
@@ -269,14 +268,8 @@ pub enum DaemonError {
     )]
     NoAuthority,
     /// Other members cannot ask.
-    #[error("cannot listen on {address} for other members; `--peers` sets another address")]
-    Peers {
-        /// Where.
-        address: SocketAddr,
-        /// What the system said.
-        #[source]
-        error: std::io::Error,
-    },
+    #[error(transparent)]
+    Peers(#[from] ListenError),
     /// The door for other members does not open.
     #[error("cannot serve other members")]
     PeerServer(#[from] PeerServerError),
@@ -348,8 +341,11 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     };
     tell_open(&life, &sockets);
     let (told, counted) = (router.clone(), Arc::clone(&metrics));
-    let page = metrics::run(move || told.page(&counted), options.metrics, ends.clone());
-    around.spawn("metrics", page);
+    let page = move || told.page(&counted).text();
+    around.spawn("metrics", stdx::metrics::serve(options.metrics, page, ends.clone()));
+    let addresses = [peers_listening(options.peers), options.metrics.listening()];
+    let addresses = addresses.into_iter().flatten().collect();
+    around.spawn("addresses", stdx::net::look_for_addresses(addresses, drop, ends.clone()));
     let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
     let service = Arc::new(Metered::new(guard, metrics));
     luxi.spawn("luxi", vital(luxi::serve(doors, service, limits, ends), broken));
@@ -390,6 +386,12 @@ async fn open_doors(
     Ok((peers, doors, sockets))
 }
 
+/// Where other members ask.
+fn peers_listening(endpoint: Endpoint) -> Option<Listening> {
+    let of = |address| Listening { address, purpose: "the member protocol", option: "--peers" };
+    endpoint.address().map(of)
+}
+
 /// Lets other members ask, where that is wanted.
 async fn serve_peers(
     endpoint: Endpoint,
@@ -397,7 +399,7 @@ async fn serve_peers(
     guard: Guard,
 ) -> Result<Option<PeerServer<LocalMember>>, DaemonError> {
     let Lifecycle { identity, callers, local, router, metrics, .. } = life;
-    let Some(address) = endpoint.address() else {
+    let Some(listening) = peers_listening(endpoint) else {
         local.set_listens(None);
         let known = callers.allowed().current();
         let known = known.callers.iter().map(|caller| caller.name.as_str());
@@ -421,14 +423,12 @@ async fn serve_peers(
     let services = (local.clone(), Some(Arc::new(clients) as Arc<dyn ClientService>));
     let (identity, allowed) = (Arc::clone(identity), callers.allowed());
     let serve = async move {
-        let listener = TcpListener::bind(address).await;
-        let listener = listener.map_err(|error| DaemonError::Peers { address, error })?;
-        let limits = PeerLimits::default();
+        let (listener, limits) = (listening.listen()?, PeerLimits::default());
         Ok(PeerServer::start_with_clients(listener, &identity, allowed, services, limits)?)
     };
     let server: Result<_, DaemonError> = life.options.executors.engine.run(serve).await;
     let server = server?;
-    local.set_listens(Some(server.address()));
+    local.set_listens(Some(Listening { address: server.address(), ..listening }));
     tracing::info!(address = %server.address(), "other members may ask");
     Ok(Some(server))
 }

@@ -8,7 +8,6 @@ pub(crate) mod digest;
 mod peer_checks;
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -29,6 +28,7 @@ use rpc::peer::{
 };
 use serde::de::DeserializeOwned;
 use stdx::file_system::Space;
+use stdx::net::Listening;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -148,7 +148,7 @@ pub struct LocalMember {
     /// Why this store is none to vote with, once somebody told.
     reverted: Arc<RwLock<Option<String>>>,
     /// Where other members may ask, once that is known; none for nowhere.
-    listens: Arc<OnceLock<Option<SocketAddr>>>,
+    listens: Arc<OnceLock<Option<Listening>>>,
 }
 
 impl LocalMember {
@@ -166,13 +166,13 @@ impl LocalMember {
     }
 
     /// Notes where other members may ask, which stays so while the process lives.
-    pub fn set_listens(&self, listens: Option<SocketAddr>) {
+    pub fn set_listens(&self, listens: Option<Listening>) {
         self.listens.get_or_init(|| listens);
     }
 
     /// Where other members may ask, once that is known; none for nowhere.
     #[must_use]
-    pub fn listens(&self) -> Option<Option<SocketAddr>> {
+    pub fn listens(&self) -> Option<Option<Listening>> {
         self.listens.get().copied()
     }
 

@@ -7,7 +7,6 @@ mod luxi;
 mod page;
 mod table;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::luxi::Request;
@@ -15,9 +14,7 @@ use queue_format::Flushed;
 use rpc::RpcError;
 use rpc::peer::PeerError;
 use rpc::peer::control::CONTROL_TABLE;
-use stdx::metrics::{Counter, Endpoint, Histogram, LATENCY, Page, SIZE, serve};
-use tokio::net::TcpListener;
-use tokio::sync::watch;
+use stdx::metrics::{Counter, Histogram, LATENCY, SIZE};
 
 pub use luxi::Metered;
 pub use table::FAMILIES;
@@ -168,34 +165,5 @@ impl Metrics {
         if let Some(at) = at {
             meter.failures[at].add();
         }
-    }
-}
-
-/// Serves what `page` takes until `stopped`, if the address can be had: a master without numbers is
-/// better than none.
-pub async fn run(
-    page: impl Fn() -> Page + Send + Sync + 'static,
-    endpoint: Endpoint,
-    stopped: watch::Receiver<bool>,
-) {
-    let Some(address) = endpoint.address() else { return };
-    let bound = TcpListener::bind(address).await;
-    match bound.and_then(|listener| Ok((listener.local_addr()?, listener))) {
-        Ok((address, listener)) => {
-            tracing::info!(%address, "metrics are served");
-            warn_if_open(address);
-            serve(listener, move || page().text(), stopped).await;
-        }
-        Err(error) => tracing::warn!(
-            %address,
-            %error,
-            "metrics are not served: another program has the port? `--metrics` sets another one"
-        ),
-    }
-}
-
-fn warn_if_open(address: SocketAddr) {
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "metrics are open to everybody who reaches this address");
     }
 }

@@ -189,7 +189,9 @@ fn note_listening(seen: &mut ClusterStatus, view: &MasterView, local: &LocalMemb
     let own = config.nodes.get(local.node.as_str()).zip(local.listens());
     let (Some((node, listens)), true) = (own, seen.candidates.len() > 1) else { return };
     for candidate in seen.candidates.iter_mut().filter(|one| one.master) {
-        candidate.not_listening = members::not_listening(node, listens);
+        let elsewhere = members::not_listening(node, listens.map(|place| place.address));
+        let missing = || listens.filter(|place| place.is_missing()).map(|place| place.to_string());
+        candidate.not_listening = elsewhere.or_else(missing);
     }
 }
 

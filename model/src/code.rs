@@ -200,6 +200,12 @@ impl Code {
         Self::ALL.iter().copied().find(|code| code.word() == word)
     }
 
+    /// The code of a port that cannot be had. What [`Coded`] says of files does not hold there.
+    #[must_use]
+    pub fn of_port(error: &std::io::Error) -> Option<Self> {
+        (error.kind() == ErrorKind::AddrInUse).then_some(Self::AlreadyRunning)
+    }
+
     /// An error with this code as programs print it: `error[CODE]: why`, and who says more.
     #[must_use]
     pub fn told(self, why: &str) -> String {

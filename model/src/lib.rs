@@ -4,7 +4,7 @@
 //! [`role`] and [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
 //! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`asset`], [`kernel`],
-//! [`bmc`], [`inventory`], [`ipam`], [`network`], [`boot_template`], [`dhcp`], [`rack`], [`shares`] and
+//! [`bmc`], [`inventory`], [`ipam`], [`network`], [`host`], [`boot_template`], [`dhcp`], [`rack`], [`shares`] and
 //! [`token`] are what jobs change;
 //! [`opcode`] is the table of everything that an operator can ask for, [`access`] says who may, [`job`]
 //! what becomes of it, [`audit`] who did what ([`asker`]);
@@ -43,6 +43,7 @@ pub mod cluster;
 pub mod disk_key;
 pub mod enrol;
 pub mod group;
+pub mod host;
 pub mod image;
 pub mod inventory;
 pub mod ipam;

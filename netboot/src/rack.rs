@@ -86,6 +86,8 @@ pub struct Racks {
 /// What keeps the agent from serving its racks.
 #[derive(Debug, Default)]
 struct Troubles {
+    /// Addresses of the agent's own that the machine does not have.
+    addresses: Vec<String>,
     /// Why DHCP is not served.
     dhcp: Option<String>,
     /// Why no keys of disks are served.
@@ -296,6 +298,11 @@ impl Racks {
         self.troubles.lock().dhcp = why;
     }
 
+    /// Notes which addresses of the agent's own the machine does not have, each in a line.
+    pub fn set_missing_addresses(&self, missing: Vec<String>) {
+        self.troubles.lock().addresses = missing;
+    }
+
     /// Notes why no keys of disks are served.
     pub fn set_keys_trouble(&self, why: String) {
         self.troubles.lock().keys = Some(why);
@@ -353,7 +360,8 @@ impl Racks {
             let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
             format!("another DHCP server answers on {interface}: {}; stop it", servers.join(", "))
         });
-        let told = troubles.dhcp.iter().chain(&troubles.keys).chain(passing).cloned();
+        let told = troubles.addresses.iter().chain(&troubles.dhcp).chain(&troubles.keys);
+        let told = told.chain(passing).cloned();
         told.chain(loader).chain(others).collect()
     }
 

@@ -179,6 +179,7 @@ impl Agent {
     /// Ends what it does in the background.
     pub async fn end(&self) {
         self.master_address.end().await;
+        self.network.end().await;
     }
 
     fn version(&self) -> NodeVersion {

@@ -1,6 +1,7 @@
 //! Core: the codes of errors that end `noded`.
 
 use model::{Code, Coded};
+use stdx::net::ListenError;
 
 use crate::daemon::DaemonError;
 use crate::enroll::EnrollError;
@@ -24,7 +25,7 @@ impl Coded for DaemonError {
             Self::Tls(_) => Some(Code::IdentityDamaged),
             Self::Ledger(error) => error.code(),
             Self::Blobs(_) => Some(Code::FileAccess),
-            Self::Listen { .. } => Some(Code::AlreadyRunning),
+            Self::Listen(ListenError { error, .. }) => Code::of_port(error),
         }
     }
 }
@@ -34,7 +35,7 @@ impl Coded for EnrollError {
         match self {
             Self::Enrolled { .. } => Some(Code::ClusterExists),
             Self::Identity(error) => error.code(),
-            Self::Listen { .. } => Some(Code::AlreadyRunning),
+            Self::Listen(ListenError { error, .. }) => Code::of_port(error),
             Self::Owner(_) => Some(Code::FileAccess),
             Self::Void | Self::Token { .. } | Self::Late { .. } => Some(Code::EnrolmentFailed),
             Self::TokenFile { .. } => Some(Code::FileAccess),

@@ -1,6 +1,5 @@
 //! The agent as a whole: its start and its end.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +22,7 @@ use rpc::wire::Versions;
 use rustls::ServerConfig;
 use stdx::daemon::chain;
 use stdx::metrics::Endpoint;
+use stdx::net::{ListenError, Listening};
 use stdx::{Clock, Tasks};
 
 use crate::agent::{Agent, LedgerEpochs, Parts};
@@ -73,6 +73,18 @@ pub struct Settings {
     pub clock: Clock,
 }
 
+impl Settings {
+    /// Where the node protocol is served.
+    #[must_use]
+    pub fn rpc_listening(&self) -> Listening {
+        Listening { address: self.rpc, purpose: "the node protocol", option: "--rpc-address" }
+    }
+
+    fn boot_listening(&self) -> Listening {
+        boot_side(self.boot, "the boot side")
+    }
+}
+
 /// An agent that could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
@@ -89,18 +101,8 @@ pub enum DaemonError {
     #[error("cannot use the agent's blobs")]
     Blobs(#[from] BlobError),
     /// A port cannot be had.
-    #[error(
-        "cannot listen on {address} for {what}: is another program, or another noded, using the port?"
-    )]
-    Listen {
-        /// The address and port.
-        address: SocketAddr,
-        /// What for.
-        what: &'static str,
-        /// What the system said.
-        #[source]
-        error: io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
 }
 
 type RpcServer = Server<AgentService<Agent, LedgerEpochs>>;
@@ -117,17 +119,30 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts an agent.
+    /// Starts an agent, on a host that goes back first if its network was changed and not committed.
+    ///
+    /// # Errors
+    /// As [`Daemon::start_on`].
+    pub async fn start(settings: Settings) -> Result<Self, DaemonError> {
+        let network = HostNetworks::open(&settings.layout, settings.clock.clone()).await;
+        Self::start_on(network, settings).await
+    }
+
+    /// Starts an agent on a host whose network went back already.
     ///
     /// # Errors
     /// The machine belongs to no cluster, its state cannot be used, or a port cannot be had. That
-    /// DHCP or the further boot port cannot be had is logged, and the agent goes on without.
-    pub async fn start(settings: Settings) -> Result<Self, DaemonError> {
+    /// DHCP or the further boot port cannot be had is logged, and the agent goes on without. An address
+    /// that the machine does not have is waited for, and told.
+    pub async fn start_on(
+        network: Arc<HostNetworks>,
+        settings: Settings,
+    ) -> Result<Self, DaemonError> {
         rpc::identity::renewal::complete(&settings.layout)?;
         let (identity, membership) = NodeIdentity::load(&settings.layout)?;
         let identity = Arc::new(identity);
-        let rpc_listener = listen(settings.rpc, "the node protocol").await?;
-        let boot_listener = listen(settings.boot, "the boot side").await?;
+        let (rpc_listener, boot_listener) =
+            (settings.rpc_listening().listen()?, settings.boot_listening().listen()?);
         let (ledger, restored) =
             open_ledger(&settings.layout, &membership, settings.segment_bytes).await?;
         let racks = Arc::new(Racks::new(restored.racks.clone()));
@@ -140,8 +155,6 @@ impl Daemon {
         let obeyed = obeyed(&membership, &restored);
         let epoch = obeyed.epoch;
         let (calls, desk) = (Arc::new(Calls::default()), Arc::<KeyDesk>::default());
-        let (directory, root) = (settings.layout.host_network(), settings.layout.root().to_owned());
-        let network = HostNetworks::open(&directory, root, settings.clock.clone()).await;
         let agent = Arc::new(Agent::new(Parts {
             layout: settings.layout.clone(),
             membership,
@@ -163,10 +176,10 @@ impl Daemon {
         let agents = allowed.clone();
         let service = AgentService::new(Arc::clone(&agent), fence, allowed);
         let service = service.with_versions(settings.versions);
-        let failed = |error| listen_error(settings.rpc, "the node protocol", error);
-        let rpc = Server::start(rpc_listener, tls, service, Limits::default()).map_err(failed)?;
-        let failed = |error| listen_error(settings.boot, "the boot side", error);
-        let boot = boot_listener.local_addr().map_err(failed)?;
+        let failed = |of| move |error| ListenError { of, error };
+        let rpc = Server::start(rpc_listener, tls, service, Limits::default());
+        let rpc = rpc.map_err(failed(settings.rpc_listening()))?;
+        let boot = boot_listener.local_addr().map_err(failed(settings.boot_listening()))?;
         let (stop, _) = watch::channel(false);
         let daemon = Self { agent, ledger, rpc, boot, stop, tasks: Tasks::new() };
         let (server, learners) = watch::channel(None);
@@ -188,6 +201,20 @@ impl Daemon {
         let node = identity.name();
         tracing::info!(%node, %epoch, rpc = %daemon.rpc.address(), %boot, "agent serves");
         Ok(daemon)
+    }
+
+    /// Tells of addresses of ours that the machine does not have.
+    fn look_for_addresses(&self, settings: &Settings, racks: Arc<Racks>) {
+        let relays = settings.leasing.relays_only.iter().map(|address| Listening {
+            address: (*address, settings.leasing.port).into(),
+            purpose: "DHCP for relays",
+            option: "--dhcp-address",
+        });
+        let own = [settings.rpc_listening(), settings.boot_listening()];
+        let all = own.into_iter().chain(relays).chain(settings.metrics.listening()).collect();
+        let tell = move |missing| racks.set_missing_addresses(missing);
+        let looks = stdx::net::look_for_addresses(all, tell, self.stop.subscribe());
+        self.tasks.spawn("addresses", looks);
     }
 
     fn look_after_address(&self) {
@@ -218,6 +245,7 @@ impl Daemon {
         (racks, blobs, desk): (Arc<Racks>, Arc<Blobs>, (ServerConfig, Arc<KeyDesk>)),
         (calls, own, learner): (Arc<Calls>, NodeName, watch::Sender<Option<Learner>>),
     ) {
+        self.look_for_addresses(&settings, Arc::clone(&racks));
         let Settings { boot_alias, keys, ipxe, leasing, metrics, clock, .. } = settings;
         let sources = Sources {
             calls,
@@ -236,11 +264,12 @@ impl Daemon {
             answers: Arc::clone(&sources.boot),
             keys_port: keys.map_or(KEYS_PORT, |keys| keys.port()),
         };
-        let numbers = metrics::run(sources, metrics, self.stop.subscribe());
+        let page = move || metrics::page(&sources).text();
+        let numbers = stdx::metrics::serve(metrics, page, self.stop.subscribe());
         self.tasks.spawn("metrics", numbers);
         let mut listeners = vec![boot_listener];
         if let Some(address) = boot_alias {
-            match listen(address, "the boot side, too").await {
+            match boot_side(address, "the boot side, too").listen() {
                 Ok(listener) => listeners.push(listener),
                 Err(error) => tracing::warn!(error = chain(&error), "going on without"),
             }
@@ -266,7 +295,7 @@ impl Daemon {
         rack: boot::Rack,
         (tls, desk): (ServerConfig, Arc<KeyDesk>),
     ) {
-        match listen(address, "keys of disks").await {
+        match boot_side(address, "the service of keys of disks").listen() {
             Ok(listener) => {
                 let stopped = self.stop.subscribe();
                 let served = boot::serve_keys(listener, Arc::new(tls), (rack, desk), stopped);
@@ -314,12 +343,9 @@ impl Daemon {
     }
 }
 
-async fn listen(address: SocketAddr, what: &'static str) -> Result<TcpListener, DaemonError> {
-    TcpListener::bind(address).await.map_err(|error| listen_error(address, what, error))
-}
-
-fn listen_error(address: SocketAddr, what: &'static str, error: io::Error) -> DaemonError {
-    DaemonError::Listen { address, what, error }
+/// A place of the boot side, whose ports have one address.
+fn boot_side(address: SocketAddr, purpose: &'static str) -> Listening {
+    Listening { address, purpose, option: "--boot-address" }
 }
 
 async fn open_ledger(

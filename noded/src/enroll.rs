@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
-
 use model::enrol::{Token, TokenError};
 use model::layout::{DAEMON_GROUP, Layout, MASTER_USER};
 use model::power_cycle::ENROLMENT_SECONDS;
@@ -17,7 +15,7 @@ use rpc::calls::{Membership, WasNode};
 use rpc::enrol::{Desk, EnrolmentEnd};
 use rpc::identity::{IdentityError, is_enrolled, load_membership};
 use stdx::Clock;
-use stdx::net::interfaces;
+use stdx::net::{ListenError, Listening, interfaces};
 
 use crate::facts::{self, FactsError};
 use crate::options::EnrollOptions;
@@ -47,15 +45,10 @@ pub enum EnrollError {
     Name(#[from] FactsError),
     /// The port cannot be had.
     #[error(
-        "cannot wait on {address}: is an agent running on this machine already (`systemctl stop gantry-noded`)?"
+        "cannot wait on {}; if an agent runs on this machine, end it first: `systemctl stop gantry-noded`",
+        .0.of.address
     )]
-    Listen {
-        /// The address and port.
-        address: SocketAddr,
-        /// What the system said.
-        #[source]
-        error: io::Error,
-    },
+    Listen(#[from] ListenError),
     /// The token cannot be shown.
     #[error("cannot show the token")]
     Show(#[source] io::Error),
@@ -125,9 +118,11 @@ pub async fn enroll(
     }
     let desk = Arc::new(desk);
     let address = SocketAddr::new(rpc.ip(), options.port.unwrap_or(rpc.port()));
-    let listen = |error| EnrollError::Listen { address, error };
-    let listener = TcpListener::bind(address).await.map_err(listen)?;
-    let server = desk.serve(listener).map_err(listen)?;
+    let place = Listening { address, purpose: "the enrolment", option: "--rpc-address" };
+    let server = desk.serve(place.listen()?).map_err(|error| ListenError { of: place, error })?;
+    if place.is_missing() {
+        writeln!(show, "{place}").map_err(EnrollError::Show)?;
+    }
     match &options.token_file {
         Some(_) => tell(server.address().port(), show),
         None => {

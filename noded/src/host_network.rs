@@ -3,13 +3,14 @@
 
 mod files;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use files::Files;
-use hostnet::{Host, HostError, HostNetwork};
+use hostnet::{Host, HostError};
 use model::Uuid;
+use model::host::HostNetwork;
+use model::layout::Layout;
 use rpc::calls::{NETWORK_SECONDS_MAX, NetworkApplied, NetworkApply, NetworkCommit, NetworkEnded};
 use rpc::wire::{Failure, FailureKind};
 use stdx::daemon::chain;
@@ -20,7 +21,7 @@ use tokio::time::MissedTickBehavior;
 /// How often the host is compared with what was committed.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// Pause before a change is undone again, where the kernel refused a step.
-const GO_BACK_AGAIN: Duration = Duration::from_secs(10);
+const GO_BACK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The host's network, one change at a time.
 #[derive(Debug)]
@@ -54,28 +55,36 @@ struct Wish {
 }
 
 impl HostNetworks {
-    /// Opens the network here, and undoes a change that was not committed when the agent ended. `directory`
-    /// keeps what survives a restart, `root` is the root of the host's files.
-    pub async fn open(directory: &Path, root: PathBuf, clock: Clock) -> Arc<Self> {
-        let tasks = Tasks::new();
-        let host = opened(&tasks, directory, clock).await;
+    /// Opens the network here, and undoes a change that was not committed when the agent ended. Nothing that
+    /// can fail comes before: only by the way back may the agent's own addresses be there.
+    pub async fn open(layout: &Layout, clock: Clock) -> Arc<Self> {
+        let (tasks, directory) = (Tasks::new(), layout.host_network());
+        let host = Host::open(&tasks, &directory, clock).map_err(|error| chain(&error));
         if let Err(why) = &host {
-            tracing::info!(%why, "the network of this host is not changed by this agent");
+            tracing::warn!(%why, "the network of this host is not changed by this agent");
         }
-        let files = Files { directory: directory.to_owned(), root };
+        let files = Files { directory, root: layout.root().to_owned() };
         let committed = stdx::aside(|| files.committed());
-        let open = Open {
-            host: host.map_err(|error| chain(&error)),
-            applied: None,
-            kept: None,
-            committed,
-        };
-        Arc::new(Self {
+        let open = Open { host, applied: None, kept: None, committed };
+        let this = Arc::new(Self {
             open: Mutex::new(open),
             files,
             drift: parking_lot::Mutex::default(),
             tasks,
-        })
+        });
+        if !this.go_back(None).await {
+            this.go_back_later(None, GO_BACK_AGAIN);
+        }
+        this
+    }
+
+    /// Undoes what waits for a commit that cannot come any more. To be called when the agent ends.
+    pub async fn end(&self) {
+        self.open.lock().await.applied = None;
+        if !self.go_back(None).await {
+            tracing::error!("the next start of the agent undoes the change");
+        }
+        self.tasks.shutdown().await;
     }
 
     /// Plans a change, or makes it and has it wait for its commit.
@@ -83,24 +92,35 @@ impl HostNetworks {
     /// # Errors
     /// It does not fit this host, or another one waits; nothing is touched then.
     pub async fn apply(self: &Arc<Self>, call: &NetworkApply) -> Result<NetworkApplied, Failure> {
-        let malformed = |why: String| Failure::new(FailureKind::Malformed, why);
         if call.seconds == 0 || call.seconds > NETWORK_SECONDS_MAX {
-            return Err(malformed(format!("a change waits 1 to {NETWORK_SECONDS_MAX} s")));
+            let why = format!("a change waits 1 to {NETWORK_SECONDS_MAX} s");
+            return Err(Failure::new(FailureKind::Malformed, why));
         }
         let mut open = self.open.lock().await;
         let Open { host, applied, committed, .. } = &mut *open;
         let host = host.as_mut().map_err(|why| Failure::failed(why.clone()))?;
-        let Wish { network, whole } = wish(host, call, committed.as_ref()).await?;
+        let reading = host.read().await.map_err(|error| failed(&error))?;
+        let Wish { network, whole } = wish(&reading.network, call, committed.as_ref())?;
         if call.plan_only {
-            let plan = host.plan(&network).await.map_err(|error| failed(&error))?;
+            let plan = host.plan(&reading, &network).await.map_err(|error| failed(&error))?;
             return Ok(self.told(&plan, &whole));
         }
         let wait = Duration::from_secs(call.seconds.into());
-        let made = host.apply(&network, wait).await;
-        if host.pending().is_ok_and(|pending| pending.is_none()) {
+        let made = host.apply(reading, &network, wait).await;
+        let is_over = host.pending().is_ok_and(|pending| pending.is_none());
+        if !matches!(made, Err(HostError::Pending { .. })) {
             *applied = None;
         }
-        let plan = made.map_err(|error| failed(&error))?;
+        let plan = match made {
+            Ok(plan) => plan,
+            Err(error) => {
+                // No commit keeps what was made, or undone, in part.
+                if !is_over && applied.is_none() {
+                    self.go_back_later(None, GO_BACK_AGAIN);
+                }
+                return Err(failed(&error));
+            }
+        };
         tracing::info!(
             steps = plan.steps.len(),
             seconds = call.seconds,
@@ -108,13 +128,7 @@ impl HostNetworks {
         );
         let told = self.told(&plan, &whole);
         *applied = Some((call.change, whole));
-        let (this, change) = (Arc::clone(self), call.change);
-        self.tasks.spawn("network deadline", async move {
-            tokio::time::sleep(wait).await;
-            while !this.go_back(change).await {
-                tokio::time::sleep(GO_BACK_AGAIN).await;
-            }
-        });
+        self.go_back_later(Some(call.change), wait);
         Ok(told)
     }
 
@@ -124,25 +138,39 @@ impl HostNetworks {
         NetworkApplied { steps: plan.lines().collect(), files_differ, unkept }
     }
 
-    /// Undoes a change whose deadline has come. Says whether that is over.
-    async fn go_back(&self, change: Uuid) -> bool {
+    /// Undoes a change after some time, and tries until that is done.
+    fn go_back_later(self: &Arc<Self>, change: Option<Uuid>, wait: Duration) {
+        let this = Arc::clone(self);
+        self.tasks.spawn("network deadline", async move {
+            tokio::time::sleep(wait).await;
+            while !this.go_back(change).await {
+                tokio::time::sleep(GO_BACK_AGAIN).await;
+            }
+        });
+    }
+
+    /// Undoes the change that waits for its commit, if it is this one; without a name, one that no commit can
+    /// keep any more. Says whether that is over.
+    async fn go_back(&self, change: Option<Uuid>) -> bool {
         let mut open = self.open.lock().await;
         let Open { host: Ok(host), applied, .. } = &mut *open else { return true };
-        if !names(applied.as_ref(), change) {
+        if applied.as_ref().map(|(waiting, _)| *waiting) != change {
             return true;
         }
-        match host.roll_back().await {
+        match host.recover().await {
             Ok(waited) => {
                 if waited {
-                    tracing::warn!(
-                        "network went back: the master did not commit the change in time"
-                    );
+                    let deadline = change.is_some();
+                    tracing::warn!(deadline, "network went back: its change was not committed");
                 }
                 *applied = None;
+                self.drift.lock().clear();
                 true
             }
             Err(error) => {
-                tracing::error!(error = chain(&error), "network cannot go back");
+                let why = format!("cannot undo a change that was not committed: {}", chain(&error));
+                tracing::error!(why, "network goes not back yet; tried again");
+                *self.drift.lock() = vec![why];
                 false
             }
         }
@@ -204,7 +232,7 @@ impl HostNetworks {
             else {
                 continue;
             };
-            let drift = match host.plan(committed).await {
+            let drift = match drift(host, committed).await {
                 Ok(plan) => plan.lines().collect(),
                 Err(why) => vec![chain(&why)],
             };
@@ -221,31 +249,24 @@ impl HostNetworks {
     }
 }
 
-/// What a call asks for, together with what was committed before.
-async fn wish(
-    host: &Host,
+/// What a call asks for on a host that is so, together with what was committed before.
+fn wish(
+    actual: &HostNetwork,
     call: &NetworkApply,
     committed: Option<&HostNetwork>,
 ) -> Result<Wish, Failure> {
-    let malformed = |why: String| Failure::new(FailureKind::Malformed, why);
     let nothing = HostNetwork::default();
     let before = committed.unwrap_or(&nothing);
     let network = match &call.network {
-        Some(text) => {
-            let network: HostNetwork =
-                serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
-            network.replacing(before)
-        }
+        Some(network) => network.clone().replacing(before),
         None if committed.is_some() => before.clone(),
         None => return Err(Failure::failed("no network was applied on this host yet")),
     };
-    let actual = host.read().await.map_err(|error| failed(&error))?;
-    let mut whole = network.clone().carried_out(before, &actual);
+    let mut whole = network.clone().carried_out(before, actual);
     if network.check().is_ok() {
         whole.check().map_err(|why| {
-            malformed(format!(
-                "with the cards of earlier changes, which this one does not name: {why}"
-            ))
+            let text = "with the cards of earlier changes, which this one does not name";
+            Failure::new(FailureKind::Malformed, format!("{text}: {why}"))
         })?;
     }
     if whole.means(before) && committed.is_some() {
@@ -255,12 +276,9 @@ async fn wish(
     Ok(Wish { network, whole })
 }
 
-async fn opened(tasks: &Tasks, directory: &Path, clock: Clock) -> Result<Host, HostError> {
-    let mut host = Host::open(tasks, directory, clock)?;
-    if host.recover().await? {
-        tracing::warn!("network went back: the agent ended before its change was committed");
-    }
-    Ok(host)
+/// What would bring a host back to what was committed.
+async fn drift(host: &Host, committed: &HostNetwork) -> Result<hostnet::Plan, HostError> {
+    host.plan(&host.read().await?, committed).await
 }
 
 fn names(waits: Option<&(Uuid, HostNetwork)>, change: Uuid) -> bool {
@@ -275,18 +293,16 @@ fn failed(error: &HostError) -> Failure {
 mod tests {
     use super::*;
 
-    /// Names no link, so that nothing is touched.
-    const NOTHING: &str = r#"{"links": []}"#;
-
     #[tokio::test]
     async fn a_damaged_checkpoint_stops_no_later_change() {
         let directory = tempfile::tempdir().unwrap();
-        let state = directory.path().join("state");
-        std::fs::create_dir_all(&state).unwrap();
-        stdx::atomic::write(&state.join("checkpoint"), b"{", 0o600).unwrap();
-        let networks =
-            HostNetworks::open(&state, directory.path().to_owned(), Clock::system()).await;
-        let network = Some(NOTHING.to_owned());
+        let layout = Layout::new(directory.path());
+        std::fs::create_dir_all(layout.host_network()).unwrap();
+        let checkpoint = layout.host_network().join("checkpoint");
+        stdx::atomic::write(&checkpoint, b"{", 0o600).unwrap();
+        let networks = HostNetworks::open(&layout, Clock::system()).await;
+        // Names no link, so that nothing is touched.
+        let network = Some(HostNetwork::default());
         let change = Uuid::from_u128(1);
         let call = NetworkApply { change, network, plan_only: true, seconds: 60 };
         assert_eq!(networks.apply(&call).await.unwrap().steps, [""; 0]);
@@ -295,13 +311,11 @@ mod tests {
     #[tokio::test]
     async fn a_commit_keeps_its_own_change_alone_and_is_answered_alike_again() {
         let directory = tempfile::tempdir().unwrap();
-        let root = directory.path().join("root");
-        std::fs::create_dir_all(root.join("etc/netplan")).unwrap();
-        let state = directory.path().join("state");
-        let networks = HostNetworks::open(&state, root, Clock::system()).await;
+        std::fs::create_dir_all(directory.path().join("etc/netplan")).unwrap();
+        let networks = HostNetworks::open(&Layout::new(directory.path()), Clock::system()).await;
         let commit = async |change| networks.commit(&NetworkCommit { change }).await.unwrap();
         let [held_up, change] = [Uuid::from_u128(1), Uuid::from_u128(2)];
-        let network = Some(NOTHING.to_owned());
+        let network = Some(HostNetwork::default());
         let call = NetworkApply { change, network, plan_only: false, seconds: 60 };
         assert_eq!(networks.apply(&call).await.unwrap().steps, [""; 0]);
         assert!(!commit(held_up).await.waited);

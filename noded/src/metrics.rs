@@ -10,15 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rpc::{FailureKind, Request};
-use stdx::metrics::{Counter, Endpoint, Histogram, LATENCY, serve};
-use tokio::net::TcpListener;
-use tokio::sync::watch;
+use stdx::metrics::{Counter, Histogram, LATENCY};
 
 use netboot::boot::BootAnswers;
 use netboot::dhcp::server::Counters;
 use netboot::ledger::Ledger;
 use netboot::rack::Racks;
 
+pub(crate) use page::page;
 pub use table::FAMILIES;
 
 /// Calls of the master.
@@ -73,25 +72,4 @@ pub struct Sources {
     pub racks: Arc<Racks>,
     /// The time.
     pub clock: stdx::Clock,
-}
-
-/// Serves the numbers until `stopped`, if the address can be had: an agent without numbers is
-/// better than none.
-pub async fn run(sources: Sources, endpoint: Endpoint, stopped: watch::Receiver<bool>) {
-    let Some(address) = endpoint.address() else { return };
-    let bound = TcpListener::bind(address).await;
-    match bound.and_then(|listener| Ok((listener.local_addr()?, listener))) {
-        Ok((address, listener)) => {
-            tracing::info!(%address, "metrics are served");
-            if !address.ip().is_loopback() {
-                tracing::warn!(%address, "metrics are open to everybody who reaches this address");
-            }
-            serve(listener, move || page::page(&sources).text(), stopped).await;
-        }
-        Err(error) => tracing::warn!(
-            %address,
-            %error,
-            "metrics are not served: another program has the port? `--metrics` sets another one"
-        ),
-    }
 }

@@ -1,12 +1,14 @@
 //! From the command line to the end of the process.
 
 use std::io;
+use std::sync::Arc;
 
 use stdx::Clock;
 use stdx::daemon::{Log, LogError, asked_to_end, notify_ready, notify_stopping};
 
 use crate::daemon::{Daemon, DaemonError, Settings};
 use crate::enroll::{EnrollError, enroll};
+use crate::host_network::HostNetworks;
 use crate::options::{AgentOptions, Command, EnrollOptions, Options};
 use netboot::ledger::LedgerError;
 
@@ -35,8 +37,15 @@ pub enum RunError {
 /// # Errors
 /// See [`RunError`].
 pub async fn run(options: Options) -> Result<(), RunError> {
-    let log = install_log(&options.agent)?;
+    let log = install_log(&options.agent);
     let mut settings = options.agent.settings();
+    // Whatever else fails. Where no agent was yet, root makes no directory that the agent's user cannot use.
+    let is_new = options.command.is_some() && !settings.layout.host_network().exists();
+    let network = match is_new {
+        true => None,
+        false => Some(HostNetworks::open(&settings.layout, settings.clock.clone()).await),
+    };
+    let log = log?;
     if let Some(Command::Enroll(enrolling)) = &options.command {
         let show = &mut io::stdout();
         enroll(&settings.layout, settings.rpc, enrolling, &Clock::system(), show).await?;
@@ -47,7 +56,7 @@ pub async fn run(options: Options) -> Result<(), RunError> {
         settings.rpc.set_port(enrolling.port.unwrap_or(settings.rpc.port()));
     }
     tracing::info!(version = env!("CARGO_PKG_VERSION"), log, "starting");
-    serve(settings).await
+    serve(network, settings).await
 }
 
 /// The token is used up; a closed standard output must not end the agent.
@@ -61,8 +70,11 @@ fn announce(show: &mut impl io::Write, enrolling: &EnrollOptions) {
     }
 }
 
-async fn serve(settings: Settings) -> Result<(), RunError> {
-    let daemon = Daemon::start(settings).await?;
+async fn serve(network: Option<Arc<HostNetworks>>, settings: Settings) -> Result<(), RunError> {
+    let daemon = match network {
+        Some(network) => Daemon::start_on(network, settings).await?,
+        None => Daemon::start(settings).await?,
+    };
     notify_ready(&format!("rpc {}, boot {}", daemon.rpc_address(), daemon.boot_address()));
     tokio::select! {
         signal = asked_to_end() => {

@@ -9,6 +9,7 @@ use luxi::method::GantryNoteRefusals;
 use model::access::Role;
 use model::{Code, Coded, Timestamp};
 use stdx::daemon::{Log, LogError, asked_to_end, notify_ready, notify_stopping};
+use stdx::net::{ListenError, Listening, look_for_addresses};
 use stdx::{Clock, Tasks};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -54,14 +55,8 @@ pub enum DaemonError {
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
     /// The port cannot be had.
-    #[error("cannot listen on {address}: is another program, or another rapi, using the port?")]
-    Listen {
-        /// The address and port.
-        address: SocketAddr,
-        /// What the system said.
-        #[source]
-        error: io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// Signals cannot be waited for.
     #[error("cannot wait for signals")]
     Signals(#[source] io::Error),
@@ -72,7 +67,7 @@ impl Coded for DaemonError {
         match self {
             Self::Certificate(error) | Self::Clients(error) => error.code(),
             Self::Tls(_) => Some(Code::IdentityDamaged),
-            Self::Listen { .. } => Some(Code::AlreadyRunning),
+            Self::Listen(ListenError { error, .. }) => Code::of_port(error),
             Self::Runtime(_) | Self::Log(_) | Self::Signals(_) => None,
         }
     }
@@ -96,11 +91,11 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let clients = clients.map(authority).transpose();
     let tls = Tls::new(certificate, clients.map_err(DaemonError::Clients)?)?;
     let front = Arc::new(front(&options)?);
-    let (listener, bound) = listen(options.listen()).await?;
-    let plain = match options.plain_http {
-        Some(address) => Some(listen(address).await?),
-        None => None,
-    };
+    let place = |address, option| Listening { address, purpose: "the front door", option };
+    let (door, metrics) = (place(options.listen(), "--address"), options.metrics());
+    let (listener, bound) = listen(door)?;
+    let plain = options.plain_http.map(|address| listen(place(address, "--plain-http")));
+    let plain = plain.transpose()?;
     let (stop, stopped) = watch::channel(false);
     let tasks = Tasks::new();
     let router = router(Arc::clone(&front));
@@ -113,7 +108,10 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     tasks.spawn("front door", serving);
     tasks.spawn("certificate", refresh(tls, stopped.clone()));
     tasks.spawn("refusals", report(Arc::clone(&front), stopped.clone()));
-    tasks.spawn("metrics", metrics::run(front, options.metrics(), stopped));
+    let addresses = [Some(door), metrics.listening()].into_iter().flatten().collect();
+    tasks.spawn("addresses", look_for_addresses(addresses, drop, stopped.clone()));
+    let page = move || metrics::page(&front).text();
+    tasks.spawn("metrics", stdx::metrics::serve(metrics, page, stopped));
     tracing::info!(address = %bound, "serving");
     notify_ready(&format!("https {bound}"));
     let signal = asked_to_end().await.map_err(DaemonError::Signals)?;
@@ -126,10 +124,9 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
 }
 
 /// Listens on an address; the port is the one that was taken.
-async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), DaemonError> {
-    let failed = |error| DaemonError::Listen { address, error };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let bound = listener.local_addr().map_err(failed)?;
+fn listen(place: Listening) -> Result<(TcpListener, SocketAddr), DaemonError> {
+    let listener = place.listen()?;
+    let bound = listener.local_addr().map_err(|error| ListenError { of: place, error })?;
     Ok((listener, bound))
 }
 

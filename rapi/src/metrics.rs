@@ -1,11 +1,7 @@
 //! The front door's numbers, for Prometheus.
 
-use std::sync::Arc;
-
 use stdx::families;
-use stdx::metrics::{Endpoint, Family, Page, serve};
-use tokio::net::TcpListener;
-use tokio::sync::watch;
+use stdx::metrics::{Family, Page};
 
 use crate::meters::CLASSES;
 use crate::state::Front;
@@ -31,20 +27,4 @@ pub fn page(front: &Front) -> Page {
     }
     page.counter("gantry_rapi_wrong_passwords", &[], front.authenticator.failures.get());
     page
-}
-
-/// Serves the numbers until `stopped`, if the address can be had.
-pub async fn run(front: Arc<Front>, endpoint: Endpoint, stopped: watch::Receiver<bool>) {
-    let Some(address) = endpoint.address() else { return };
-    match TcpListener::bind(address).await {
-        Ok(listener) => {
-            tracing::info!(%address, "metrics are served");
-            serve(listener, move || page(&front).text(), stopped).await;
-        }
-        Err(error) => tracing::warn!(
-            %address,
-            %error,
-            "metrics are not served: another program has the port? `--metrics` sets another one"
-        ),
-    }
 }

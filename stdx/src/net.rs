@@ -4,8 +4,8 @@
 //! [`frame`] builds an IPv4 + UDP packet by hand; [`interface`] lists what the machine has;
 //! [`udp`] receives with the interface and destination of every datagram; [`link`] sends what
 //! [`frame`] built straight to an Ethernet address; [`netlink`] is what is said to the kernel of
-//! [`addresses`], and [`announce`] what is said to the link; [`places`] bounds the clients of a TCP
-//! port.
+//! [`addresses`], and [`announce`] what is said to the link; [`listening`] waits for addresses, [`places`]
+//! bounds the clients of a TCP port.
 
 pub mod addresses;
 pub mod announce;
@@ -13,6 +13,7 @@ pub mod arp;
 pub mod frame;
 pub mod interface;
 pub mod link;
+pub mod listening;
 pub mod netlink;
 pub mod places;
 pub mod udp;
@@ -20,6 +21,7 @@ pub mod udp;
 pub use addresses::Addresses;
 pub use interface::{Interface, InterfaceAddress, interfaces};
 pub use link::LinkSocket;
+pub use listening::{ListenError, Listening, look_for_addresses};
 pub use netlink::LinkAddress;
 pub use places::{Connection, Places};
 pub use udp::{Binding, Datagram, UdpSocket};

@@ -99,7 +99,7 @@ impl File {
 }
 
 /// The part of a host's state that a change to `target` may touch.
-pub(super) fn before(actual: &HostNetwork, target: &HostNetwork) -> HostNetwork {
+pub(crate) fn before(actual: &HostNetwork, target: &HostNetwork) -> HostNetwork {
     let names = target.links.iter().map(|link| &link.name).chain(&target.absent);
     let named: BTreeSet<&LinkName> = names.collect();
     let mut before = HostNetwork { rules: actual.rules.clone(), ..HostNetwork::default() };

@@ -3,21 +3,25 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::kernel::SavedRoute;
+use crate::kernel::{Reading, SavedRoute};
 use crate::model::HostNetwork;
 use crate::model::check::below;
 use crate::model::link::{Link, LinkName};
+use crate::model::order::upwards;
+use crate::plan::Plan;
 use crate::plan::step::Step;
-use crate::plan::{self, Plan};
+
+/// The routes through the links that a change to `target` may touch.
+pub(super) fn touched(reading: &Reading, target: &HostNetwork) -> Vec<SavedRoute> {
+    let links = touched_links(&reading.network, target);
+    reading.routes().into_iter().filter(|route| route.touches(&links)).collect()
+}
 
 /// The links that a change may touch, and those above them, which go down with them.
-pub(super) fn touched<'n>(
-    actual: &'n HostNetwork,
-    target: &'n HostNetwork,
-) -> BTreeSet<&'n LinkName> {
+fn touched_links<'n>(actual: &'n HostNetwork, target: &'n HostNetwork) -> BTreeSet<&'n LinkName> {
     let named = target.links.iter().map(|link| &link.name);
     let mut touched: BTreeSet<_> = named.chain(&target.absent).collect();
-    for link in plan::upwards(actual) {
+    for link in upwards(actual) {
         if below(link).iter().any(|name| touched.contains(name)) {
             touched.insert(&link.name);
         }

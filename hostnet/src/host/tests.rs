@@ -40,7 +40,7 @@ absent: [vx0]
 
 /// What of the network the tests compare: the kernel numbers links made again anew.
 async fn state(host: &Host) -> HostNetwork {
-    let mut network = host.read().await.unwrap();
+    let mut network = host.read().await.unwrap().network;
     network.links.sort_by(|a, b| a.name.cmp(&b.name));
     for link in &mut network.links {
         link.addresses.sort();
@@ -59,10 +59,10 @@ fn what_is_asked_for_is_what_is_there() {
         let mut host = fixture.open();
         for text in [FULL, OTHER, FULL] {
             let desired = own(text);
-            let plan = host.apply(&desired, LONG).await.unwrap();
+            let plan = host.change(&desired, LONG).await.unwrap();
             assert!(!plan.is_empty());
             assert!(host.commit().unwrap());
-            assert!(host.plan(&desired).await.unwrap().is_empty());
+            assert!(host.planned(&desired).await.unwrap().is_empty());
         }
         let shown = ip("-o addr") + &ip("route show table all") + &ip("-6 route show table all");
         for told in [
@@ -104,7 +104,7 @@ fn a_second_application_sends_nothing() {
         let mut host = fixture.open();
         // A bridge with a spanning tree tells of its ports for half a minute.
         let full = FULL.replace("stp: true", "stp: false");
-        host.apply(&own(&full), LONG).await.unwrap();
+        host.change(&own(&full), LONG).await.unwrap();
         host.commit().unwrap();
         let mut monitor = Command::new("ip")
             .args(["monitor", "link", "address", "route", "rule"])
@@ -140,7 +140,7 @@ fn a_second_application_sends_nothing() {
         // The first links that come up settle for a while; what an application sends, each one sends.
         for round in 0_u32.. {
             mark(4001 + 2 * round);
-            let plan = host.apply(&own(&again), LONG).await.unwrap();
+            let plan = host.change(&own(&again), LONG).await.unwrap();
             assert!(plan.is_empty(), "{plan}");
             assert_eq!(host.pending().unwrap(), None);
             let changes = changes_until(4002 + 2 * round);
@@ -155,34 +155,53 @@ fn a_second_application_sends_nothing() {
 }
 
 #[test]
+fn a_change_reads_the_kernel_before_and_after() {
+    in_namespace(|| async {
+        let fixture = Fixture::new();
+        let mut host = fixture.open();
+        let mut last = 0;
+        let mut readings = |host: &Host| {
+            let all = host.kernel.readings.load(std::sync::atomic::Ordering::Relaxed);
+            all - std::mem::replace(&mut last, all)
+        };
+        host.change(&own(FULL), LONG).await.unwrap();
+        assert_eq!(readings(&host), 2, "one before the change, one behind it");
+        host.planned(&own(OTHER)).await.unwrap();
+        assert_eq!(readings(&host), 1);
+        assert!(host.roll_back().await.unwrap());
+        assert_eq!(readings(&host), 2);
+    });
+}
+
+#[test]
 fn without_a_commit_the_host_goes_back() {
     in_namespace(|| async {
         let fixture = Fixture::new();
         let mut host = fixture.open();
-        host.apply(&own(FULL), LONG).await.unwrap();
+        host.change(&own(FULL), LONG).await.unwrap();
         host.commit().unwrap();
         let before = state(&host).await;
         // On request.
-        host.apply(&own(OTHER), LONG).await.unwrap();
+        host.change(&own(OTHER), LONG).await.unwrap();
         assert_ne!(state(&host).await, before);
         assert!(host.roll_back().await.unwrap());
         assert_eq!(state(&host).await, before);
         assert!(!host.roll_back().await.unwrap(), "there is nothing left to roll back");
         // At the deadline, and another change waits until then.
-        host.apply(&own(OTHER), Duration::from_secs(5)).await.unwrap();
-        let error = host.apply(&own(FULL), LONG).await.unwrap_err();
+        host.change(&own(OTHER), Duration::from_secs(5)).await.unwrap();
+        let error = host.change(&own(FULL), LONG).await.unwrap_err();
         assert!(matches!(error, HostError::Pending { deadline_micros: 6_000_000 }), "{error}");
         assert!(!host.roll_back_if_due().await.unwrap());
         fixture.clock.set(6_000_000);
         assert!(host.roll_back_if_due().await.unwrap());
         assert_eq!(state(&host).await, before);
         // A deadline that nobody looked at is no obstacle for the next change.
-        host.apply(&own(OTHER), Duration::from_secs(5)).await.unwrap();
+        host.change(&own(OTHER), Duration::from_secs(5)).await.unwrap();
         fixture.clock.set(12_000_000);
-        assert!(host.apply(&own(FULL), LONG).await.unwrap().is_empty());
+        assert!(host.change(&own(FULL), LONG).await.unwrap().is_empty());
         assert_eq!(state(&host).await, before);
         // At the next start.
-        host.apply(&own(OTHER), LONG).await.unwrap();
+        host.change(&own(OTHER), LONG).await.unwrap();
         drop(host);
         let mut host = fixture.open();
         assert!(host.recover().await.unwrap());
@@ -211,10 +230,10 @@ fn what_the_kernel_lacks_is_refused_before_anything_is_touched() {
                 .output()
                 .unwrap();
             let is_lacking = String::from_utf8_lossy(&has.stderr).contains("Unknown device type");
-            match host.plan(&own(&desired)).await {
+            match host.planned(&own(&desired)).await {
                 Err(HostError::Lacking { kind: told, link }) => {
                     assert_eq!((told, &*link, is_lacking), (kind, "x0", true));
-                    let error = host.apply(&own(&desired), LONG).await.unwrap_err();
+                    let error = host.change(&own(&desired), LONG).await.unwrap_err();
                     assert_eq!(
                         error.to_string(),
                         format!("the kernel of this host has no {kind}, which x0 is")
@@ -243,10 +262,10 @@ fn programs_of_the_host_keep_their_own_addresses() {
         assert!(before.contains("127.0.0.1/8") && before.contains("::1/128"), "{before}");
         for addresses in ["10.1.1.1/32", "10.1.1.1/32, 127.0.0.1/8", "'2001:db8::7/128'"] {
             let text = format!("links: [{{name: lo, addresses: [{addresses}]}}]");
-            host.apply(&own(&text), LONG).await.unwrap();
+            host.change(&own(&text), LONG).await.unwrap();
             let after = held();
             assert!(after.contains("127.0.0.1/8") && after.contains("::1/128"), "{after}");
-            assert!(host.plan(&own(&text)).await.unwrap().is_empty());
+            assert!(host.planned(&own(&text)).await.unwrap().is_empty());
             assert!(host.roll_back().await.unwrap());
             assert_eq!(held(), before);
         }
@@ -269,7 +288,7 @@ fn others_are_left_alone_and_locked_out() {
         let desired = own(
             "links: [{name: br0, kind: bridge, members: [card1], addresses: [192.0.2.10/24]}, {name: card1}]",
         );
-        host.apply(&desired, LONG).await.unwrap();
+        host.change(&desired, LONG).await.unwrap();
         assert!(ip("-o link show master br0").contains("tap0"));
         assert!(ip("-o link show master br0").contains("card1"));
         host.roll_back().await.unwrap();
@@ -282,6 +301,6 @@ fn others_are_left_alone_and_locked_out() {
         assert!(!host.recover().await.unwrap());
         assert!(fixture.directory.path().join("checkpoint.unreadable").exists());
         assert_eq!(host.pending().unwrap(), None);
-        host.apply(&desired, LONG).await.unwrap();
+        host.change(&desired, LONG).await.unwrap();
     });
 }

@@ -11,11 +11,11 @@ use rtnetlink::packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage,
 };
 use rtnetlink::packet_route::link::LinkMessage;
+use rtnetlink::packet_route::route::RouteMessage;
 
 use crate::model::HostNetwork;
 use crate::model::address::Address;
 use crate::model::link::{Link, LinkName};
-pub(super) use link::name;
 pub(super) use route::{destination, ip, is_local, static_route};
 
 /// The links of a dump, by their number.
@@ -24,36 +24,36 @@ pub(super) struct Found {
     links: BTreeMap<u32, Link>,
 }
 
-/// The network that answers to four dumps tell.
-pub(super) fn network(answers: Vec<RouteNetlinkMessage>) -> HostNetwork {
-    let (mut messages, mut rest, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-    for answer in answers {
-        match answer {
-            RouteNetlinkMessage::NewLink(link) => messages.push(link),
-            other => rest.push(other),
+/// The network that dumps of links, of routes, and of addresses and rules tell, with the names of its links.
+pub(super) fn network(
+    messages: &[LinkMessage],
+    routes: &[RouteMessage],
+    rest: &[RouteNetlinkMessage],
+) -> (HostNetwork, BTreeMap<u32, LinkName>) {
+    let mut rules = Vec::new();
+    let mut found = links(messages);
+    for message in routes {
+        if let Some((index, route)) = static_route(message)
+            && let Some(link) = found.links.get_mut(&index)
+        {
+            link.routes.push(route);
         }
     }
-    let mut found = links(&messages);
     for answer in rest {
         match answer {
             RouteNetlinkMessage::NewAddress(message) => {
                 let link = found.links.get_mut(&message.header.index);
-                if let (Some(link), Some(address)) = (link, address(&message)) {
+                if let (Some(link), Some(address)) = (link, address(message)) {
                     link.addresses.push(address);
                 }
             }
-            RouteNetlinkMessage::NewRoute(message) => {
-                if let Some((index, route)) = static_route(&message)
-                    && let Some(link) = found.links.get_mut(&index)
-                {
-                    link.routes.push(route);
-                }
-            }
-            RouteNetlinkMessage::NewRule(message) => rules.extend(route::rule(&message)),
+            RouteNetlinkMessage::NewRule(message) => rules.extend(route::rule(message)),
             _ => {}
         }
     }
-    HostNetwork { links: found.links.into_values().collect(), rules, absent: Vec::new() }
+    let network =
+        HostNetwork { links: found.links.into_values().collect(), rules, absent: Vec::new() };
+    (network, found.names)
 }
 
 fn links(messages: &[LinkMessage]) -> Found {

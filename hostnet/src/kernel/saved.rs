@@ -5,10 +5,10 @@ use std::fmt;
 use std::net::IpAddr;
 
 use rtnetlink::packet_core::{DecodeError, Emitable as _, Parseable as _};
+use rtnetlink::packet_route::AddressFamily;
 use rtnetlink::packet_route::route::{
     RouteAttribute, RouteFlags, RouteMessage, RouteNextHopFlags, RouteProtocol, RouteVia,
 };
-use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use serde::{Deserialize, Serialize};
 
 use super::found;
@@ -61,30 +61,14 @@ impl From<SavedRoute> for Written {
     }
 }
 
-/// The routes of a dump of links and routes, and the numbers of the links.
-pub(super) fn routes(
-    answers: Vec<RouteNetlinkMessage>,
-) -> (Vec<SavedRoute>, BTreeMap<LinkName, u32>) {
-    let (mut names, mut messages) = (BTreeMap::new(), Vec::new());
-    for answer in answers {
-        match answer {
-            RouteNetlinkMessage::NewLink(link) => {
-                names.extend(found::name(&link).map(|name| (link.header.index, name)));
-            }
-            RouteNetlinkMessage::NewRoute(route) => messages.push(route),
-            _ => {}
-        }
-    }
-    let saved = messages.into_iter().filter_map(|message| saved(message, &names)).collect();
-    (saved, names.into_iter().map(|(number, name)| (name, number)).collect())
-}
-
-fn saved(mut message: RouteMessage, names: &BTreeMap<u32, LinkName>) -> Option<SavedRoute> {
-    let header = &mut message.header;
+/// A route of a dump, unless it is the kernel's own.
+pub(super) fn saved(message: &RouteMessage, names: &BTreeMap<u32, LinkName>) -> Option<SavedRoute> {
+    let header = &message.header;
     let is_kernels = matches!(header.protocol, RouteProtocol::Kernel | RouteProtocol::IcmpRedirect);
-    if is_kernels || header.flags.contains(RouteFlags::Cloned) || found::is_local(&message) {
+    if is_kernels || header.flags.contains(RouteFlags::Cloned) || found::is_local(message) {
         return None;
     }
+    let mut message = message.clone();
     message.header.flags &= RouteFlags::Onlink;
     let lives = message.attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::CacheInfo(cache) => Some(cache.expires / TICKS).filter(|left| *left > 0),

@@ -1,5 +1,4 @@
 use super::from_os_net_config;
-use crate::model::HostNetwork;
 
 /// The example of document 4 as its template gives it with the networks of the same document.
 pub(crate) const DOCUMENT_4: &str = "
@@ -39,7 +38,7 @@ fn the_example_of_the_study_is_read_as_it_stands() {
     let read = from_os_net_config(DOCUMENT_4).unwrap();
     read.network.check().unwrap();
     assert_eq!(read.fallback, None);
-    let own = HostNetwork::from_yaml(
+    let own = crate::from_yaml(
         "links:
           - {name: br-ctlplane, kind: ovs_bridge, members: [bond1], addresses: [192.168.0.10/24],
              routes: [{to: default, via: 192.168.0.1}], dns_servers: [8.8.8.8, 8.8.4.4]}
@@ -89,7 +88,7 @@ network_config:
 ";
     let read = from_os_net_config(text).unwrap();
     read.network.check().unwrap();
-    let own = HostNetwork::from_yaml(
+    let own = crate::from_yaml(
         "
          links:
           - {name: bond0, kind: bond, mode: 802.3ad, lacp_rate: fast, miimon_ms: 100, primary: em1,

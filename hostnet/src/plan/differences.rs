@@ -9,10 +9,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::json::Malformed;
 
-use super::order;
 use crate::model::HostNetwork;
 use crate::model::address::{Address, Route};
 use crate::model::link::{Kind, Link, LinkName};
+use crate::model::order::upwards;
 use crate::model::written::wrong;
 
 /// A host as it is and as it should be.
@@ -134,7 +134,7 @@ impl<'n> Differences<'n> {
     }
 
     fn upwards(&self) -> Vec<&'n Link> {
-        order::upwards(self.target)
+        upwards(self.target)
     }
 }
 
@@ -166,7 +166,7 @@ fn take_along<'n>(
     named: &BTreeSet<&'n LinkName>,
     gone: &mut BTreeSet<&'n LinkName>,
 ) -> Result<(), Malformed> {
-    for link in order::upwards(actual) {
+    for link in upwards(actual) {
         let foreign = link.kind.members().iter().find(|member| !named.contains(member));
         if let Some(foreign) = foreign.filter(|_| gone.contains(&link.name)) {
             return Err(stands_on(foreign, &link.name));

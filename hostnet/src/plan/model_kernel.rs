@@ -6,6 +6,7 @@ use model::MacAddress;
 
 use super::step::Step;
 use crate::model::HostNetwork;
+use crate::model::address::{Address, Route};
 use crate::model::link::{Kind, Link, LinkName};
 
 /// What a device has that nobody asked anything of.
@@ -42,7 +43,7 @@ impl ModelKernel {
         let mut network = self.0.clone();
         for link in &mut network.links {
             link.addresses.sort();
-            link.routes = link.routes.iter().map(crate::Route::canonical).collect();
+            link.routes = link.routes.iter().map(Route::canonical).collect();
             link.routes.sort();
             if let Some(members) = link.kind.members_mut() {
                 members.sort();
@@ -187,7 +188,7 @@ impl ModelKernel {
         Ok(())
     }
 
-    fn remove_address(&mut self, name: &LinkName, address: crate::Address) -> Result<(), String> {
+    fn remove_address(&mut self, name: &LinkName, address: Address) -> Result<(), String> {
         let link = self.link(name)?;
         remove(&mut link.addresses, &address)?;
         let has = link.addresses.iter().any(|one| one.ip().is_ipv4());

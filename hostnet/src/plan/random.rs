@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::from_yaml;
 use crate::model::HostNetwork;
 
 /// Decisions that bytes stand for.
@@ -17,15 +18,16 @@ impl Decisions<'_> {
     }
 }
 
-/// Settings, addresses and routes of a link.
-fn add_settings(link: &mut String, has_mtu: bool, d: &mut Decisions<'_>) {
-    if d.below(3) == 0 && has_mtu {
-        link.push_str(&format!(", mtu: {}", d.one_of(&["1400", "1500", "9000"])));
+/// Settings, addresses and routes of a link; a member has no addresses.
+fn add_settings(link: &mut String, mtus: &[&str], is_member: bool, d: &mut Decisions<'_>) {
+    if !mtus.is_empty() && d.below(3) == 0 {
+        link.push_str(&format!(", mtu: {}", d.one_of(mtus)));
     }
     if d.below(6) == 0 {
         link.push_str(", up: false");
     }
-    let nets: BTreeSet<u8> = (0..d.below(3)).map(|_| d.below(4)).collect();
+    let addresses = if is_member { 0 } else { d.below(3) };
+    let nets: BTreeSet<u8> = (0..addresses).map(|_| d.below(4)).collect();
     let net = |net: &u8| {
         let host = link.len() % 5 + 2;
         [format!("10.{net}.0.{host}/24"), format!("'2001:db8:{net}::{host}/64'")]
@@ -48,6 +50,12 @@ fn add_settings(link: &mut String, has_mtu: bool, d: &mut Decisions<'_>) {
         addresses.join(", "),
         routes.join(", ")
     ));
+}
+
+/// The name in the text of a link.
+fn name_of(link: &str) -> &str {
+    let name = link.strip_prefix("name: ").unwrap_or_default();
+    name.split(',').next().unwrap_or_default()
 }
 
 /// A network of four cards and up to six virtual links, which may be wrong.
@@ -90,19 +98,32 @@ pub(super) fn network(bytes: &[u8]) -> Option<HostNetwork> {
     }
     for (name, kind) in [("vl0", "vlan, vlan"), ("vx0", "vxlan, vni"), ("mv0", "macvlan")] {
         if d.below(2) == 0 {
-            let parent = d.one_of(&["e0", "e3", "br0", "bo0"]);
+            let parents = ["e0", "e3", "br0", "bo0"];
+            let is_there = |name: &&str| links.iter().any(|link| name_of(link) == *name);
+            let parents: Vec<&str> = parents.into_iter().filter(is_there).collect();
+            if parents.is_empty() {
+                continue;
+            }
+            let parent = d.one_of(&parents);
             let number =
                 if kind == "macvlan" { String::new() } else { format!(": {}", 1 + d.below(2)) };
             links.push(format!("name: {name}, kind: {kind}{number}, parent: {parent}"));
         }
     }
-    // A bond gives its members its own MTU.
-    let bonded = links.iter().find(|link| link.starts_with("name: bo0")).cloned();
-    let bonded = bonded.and_then(|link| Some(link.split_once("members")?.1.to_owned()));
+    let members = |link: &String| Some(link.split_once("members")?.1.to_owned());
+    let bonded = links.iter().find(|link| name_of(link) == "bo0").and_then(members);
     let bonded = bonded.unwrap_or_default();
+    let members: String = links.iter().filter_map(members).collect();
     for link in &mut links {
-        let has_mtu = !bonded.contains(link.get(6..8).unwrap_or_default());
-        add_settings(link, has_mtu, &mut d);
+        let name = name_of(link).to_owned();
+        let mtus: &[&str] = match name.as_str() {
+            // A bond gives its members its own one.
+            name if bonded.contains(name) => &[],
+            "vx0" => &["1300"],
+            "bo0" | "e0" | "e1" | "e2" | "e3" => &["1400", "1500", "9000"],
+            _ => &["1400", "1400", "9000"],
+        };
+        add_settings(link, mtus, members.contains(&name), &mut d);
     }
     let links: Vec<String> = links.into_iter().map(|link| format!("{{{link}}}")).collect();
     let rules = d.one_of(&[
@@ -111,6 +132,6 @@ pub(super) fn network(bytes: &[u8]) -> Option<HostNetwork> {
         "{from: 10.0.0.0/8, table: 7, priority: 5}, {from: 10.0.0.0/8, table: 7}",
     ]);
     let text = format!("{{links: [{}], rules: [{rules}]}}", links.join(", "));
-    let network = HostNetwork::from_yaml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let network = from_yaml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     network.check().is_ok().then_some(network)
 }

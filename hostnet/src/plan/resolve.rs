@@ -66,28 +66,22 @@ pub(super) fn resolve(
         Malformed { place: error.place, why }
     })?;
     refuse_foreign_members(actual, &target)?;
-    refuse_own_ways(&target)?;
+    refuse_own_addresses(&target)?;
     Ok(target)
 }
 
-/// The kernel gives members of a bond the address and the MTU of the bond.
-fn refuse_own_ways(target: &HostNetwork) -> Result<(), Malformed> {
+/// The kernel gives members of a bond the address of the bond.
+fn refuse_own_addresses(target: &HostNetwork) -> Result<(), Malformed> {
     let controllers = target.controllers();
     for (at, link) in target.links.iter().enumerate() {
         let Some(controller) = controllers.get(&link.name) else { continue };
         if !matches!(controller.kind, Kind::Bond(_)) {
             continue;
         }
-        let (name, bond) = (&link.name, &controller.name);
-        let refused = |field: &str| {
-            let why = format!("{name} is a member of {bond}, which gives it its own; say it there");
-            Err(wrong(&format!("links[{at}].{field}"), why))
-        };
-        if link.mtu.is_some() && link.mtu != controller.mtu {
-            return refused("mtu");
-        }
         if link.mac.is_some() && link.mac != controller.mac {
-            return refused("mac");
+            let (name, bond) = (&link.name, &controller.name);
+            let why = format!("{name} is a member of {bond}, which gives it its own; say it there");
+            return Err(wrong(&format!("links[{at}].mac"), why));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Core: one change of a host's network, and the change that undoes it.
+//! Core: one change of a host's network.
 
 use std::fmt;
 
@@ -101,30 +101,6 @@ pub enum Step {
     AddRule(Rule),
     /// Removes a rule.
     RemoveRule(Rule),
-}
-
-impl Step {
-    /// The step that undoes this one.
-    #[must_use]
-    pub fn inverse(&self) -> Self {
-        match self.clone() {
-            Self::Create(link) => Self::Delete(link),
-            Self::Delete(link) => Self::Create(link),
-            Self::SetUp { link, up } => Self::SetUp { link, up: !up },
-            Self::SetMac { link, from, to } => Self::SetMac { link, from: to, to: from },
-            Self::SetMtu { link, from, to } => Self::SetMtu { link, from: to, to: from },
-            Self::SetStp { link, on } => Self::SetStp { link, on: !on },
-            Self::SetPrimary { link, from, to } => Self::SetPrimary { link, from: to, to: from },
-            Self::Attach { member, controller } => Self::Detach { member, controller },
-            Self::Detach { member, controller } => Self::Attach { member, controller },
-            Self::AddAddress { link, address } => Self::RemoveAddress { link, address },
-            Self::RemoveAddress { link, address } => Self::AddAddress { link, address },
-            Self::AddRoute { link, route } => Self::RemoveRoute { link, route },
-            Self::RemoveRoute { link, route } => Self::AddRoute { link, route },
-            Self::AddRule(rule) => Self::RemoveRule(rule),
-            Self::RemoveRule(rule) => Self::AddRule(rule),
-        }
-    }
 }
 
 impl fmt::Display for Step {

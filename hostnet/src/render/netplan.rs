@@ -3,7 +3,7 @@
 use model::json::Malformed;
 
 use super::document::{Map, Value};
-use super::{RenderedFile, only_kinds, rules_by_link};
+use super::{DHCP_METRIC, RenderedFile, only_kinds, rules_by_link};
 use crate::model::HostNetwork;
 use crate::model::address::{Route, Rule};
 use crate::model::link::{Bond, Kind, Link, LinkName, Vxlan, Word};
@@ -47,8 +47,13 @@ fn object(place: &str, link: &Link, rules: &[&Rule]) -> Result<Map, Malformed> {
     object.set_some("macaddress", link.mac.map(|mac| mac.to_string()));
     object.set_some("mtu", link.mtu);
     object.set_some("activation-mode", Some("off").filter(|_| !link.up));
-    object.set_flag("dhcp4", link.dhcp4);
-    object.set_flag("dhcp6", link.dhcp6);
+    for (family, has_dhcp) in [("dhcp4", link.dhcp4), ("dhcp6", link.dhcp6)] {
+        if has_dhcp {
+            object.set(family, true);
+            let metric = Map::default().with("route-metric", DHCP_METRIC);
+            object.set(&format!("{family}-overrides"), metric);
+        }
+    }
     object.set_list("addresses", link.addresses.iter().map(ToString::to_string));
     let mut dns = Map::default();
     dns.set_list("addresses", link.dns.servers.iter().map(ToString::to_string));

@@ -3,7 +3,7 @@
 use model::json::Malformed;
 
 use super::keyfile::KeyFile;
-use super::{RenderedFile, only_kinds, rules_by_link};
+use super::{DHCP_METRIC, RenderedFile, only_kinds, rules_by_link};
 use crate::model::HostNetwork;
 use crate::model::address::Rule;
 use crate::model::link::{Kind, Link, MacvlanMode, Vxlan, Word};
@@ -115,6 +115,7 @@ fn family(file: &mut KeyFile, link: &Link, is_v4: bool, rules: &[&Rule]) {
         (false, true, false) => "ignore",
     };
     file.set("method", method);
+    file.set_some("route-metric", Some(DHCP_METRIC).filter(|_| has_dhcp));
     for (at, address) in addresses.iter().enumerate() {
         file.set(&format!("address{}", at + 1), address);
     }

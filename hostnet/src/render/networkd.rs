@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use model::json::Malformed;
 
 use super::keyfile::KeyFile;
-use super::{RenderedFile, file, only_kinds, rules_by_link};
+use super::{DHCP_METRIC, RenderedFile, file, only_kinds, rules_by_link};
 use crate::model::HostNetwork;
 use crate::model::address::{Route, Rule};
 use crate::model::link::{Kind, Link, LinkName, Word};
@@ -24,6 +24,7 @@ pub(super) fn render(network: &HostNetwork) -> Result<Vec<RenderedFile>, Malform
         files.extend(device(link).map(|unit| file(path("netdev"), unit.text())));
         let rules = rules.get(&link.name).map(Vec::as_slice).unwrap_or_default();
         let mut unit = on_link(network, link, &controllers);
+        dhcp(&mut unit, link);
         link.routes.iter().for_each(|one| route(&mut unit, one));
         rules.iter().for_each(|one| rule(&mut unit, one));
         files.push(file(path("network"), unit.text()));
@@ -149,6 +150,16 @@ fn on_link(
         unit.set(key, &above.name);
     }
     unit
+}
+
+/// Routes of IPv6 come from advertisements, with DHCP or without.
+fn dhcp(unit: &mut KeyFile, link: &Link) {
+    if link.dhcp4 || link.dhcp6 {
+        for section in ["DHCPv4", "IPv6AcceptRA"] {
+            unit.section(section);
+            unit.set("RouteMetric", DHCP_METRIC);
+        }
+    }
 }
 
 fn route(unit: &mut KeyFile, route: &Route) {

@@ -3,7 +3,7 @@
 use model::json::Malformed;
 
 use super::document::{Map, Value};
-use super::{RenderedFile, file};
+use super::{DHCP_METRIC, RenderedFile, file};
 use crate::model::HostNetwork;
 use crate::model::address::{Route, Rule};
 use crate::model::link::{Bond, Kind, Link, LinkName, Word};
@@ -104,6 +104,7 @@ fn family(link: &Link, is_v4: bool) -> Map {
     if !is_v4 {
         object.set("autoconf", has_dhcp);
     }
+    object.set_some("auto-route-metric", Some(DHCP_METRIC).filter(|_| has_dhcp));
     object.set_list("address", addresses);
     object
 }

@@ -1,8 +1,8 @@
 use super::{Format, RenderedFile, render};
 use crate::model::HostNetwork;
-use crate::model::tests::EVERY_KIND;
 use crate::os_net_config::tests::DOCUMENT_4;
-use crate::{from_mapping, from_os_net_config};
+use crate::tests::EVERY_KIND;
+use crate::{from_mapping, from_os_net_config, from_yaml};
 
 /// What EVERY_KIND has not, but for Open vSwitch.
 const TUNNELS: &str = "
@@ -28,7 +28,7 @@ links:
 ";
 
 fn own(text: &str) -> HostNetwork {
-    HostNetwork::from_yaml(text).unwrap()
+    from_yaml(text).unwrap()
 }
 
 /// All files as one text.
@@ -85,6 +85,20 @@ rules: [{from: 198.51.100.0/24, table: 7, priority: 100}]
 }
 
 #[test]
+fn routes_by_dhcp_have_one_metric_in_every_format_that_knows_of_it() {
+    let network = own("links: [{name: em0, dhcp4: true, dhcp6: true}, {name: em1}]");
+    for (format, says) in [
+        (Format::Netplan, "route-metric: 100\n"),
+        (Format::Networkd, "RouteMetric=100\n"),
+        (Format::NetworkManager, "route-metric=100\n"),
+        (Format::Nmstate, "auto-route-metric: 100\n"),
+    ] {
+        let text = text(&render(format, &network, None).unwrap());
+        assert_eq!(text.matches(says).count(), 2, "one for each family: {text}");
+    }
+}
+
+#[test]
 fn cards_are_mapped_by_their_addresses() {
     let mapping = "interface_mapping: {em0: '00:c8:7c:e6:f0:2e', em1: '00:c8:7c:e6:f0:2f', em2: '00:c8:7c:e6:f0:30'}";
     let cards = from_mapping(mapping).unwrap();
@@ -109,6 +123,6 @@ fn what_a_format_cannot_say_is_refused_by_place() {
     let wrong = own("links: [{name: a}, {name: a}]");
     for format in Format::ALL.iter().copied() {
         assert!(render(format, &wrong, None).is_err(), "{format:?}");
-        assert!(render(format, &own("{}"), Some(&wrong)).is_err(), "{format:?}");
+        assert!(render(format, &own("links: []"), Some(&wrong)).is_err(), "{format:?}");
     }
 }

@@ -368,7 +368,7 @@ fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Fou
     }
     if let Some(why) = &candidate.not_listening {
         let todo = format!(
-            "start masterd on {node} with `--peers` for that address, or correct the node: `gnt node \
+            "mend that on {node}: masterd is started with `--peers ADDRESS`; or correct the node: `gnt node \
              modify --peer-port PORT {node}`"
         );
         return Some(alarm(Kind::CandidateUnreachable, what, *since, why, todo));

@@ -1,7 +1,9 @@
 //! Core: the files of a machine's network, from the template of its role.
 
-use hostnet::{Format, HostNetwork, LinkName, OsNetConfig, RenderedFile};
+use hostnet::{Format, OsNetConfig, RenderedFile};
 use model::error::ErrorCode;
+use model::host::HostNetwork;
+use model::host::link::LinkName;
 use model::machine::Machine;
 use model::network::{ClaimKey, Owner, TemplateKey};
 use model::{Exception, Word};
@@ -73,9 +75,7 @@ fn read_whole(text: &str) -> Result<OsNetConfig, String> {
     let is_os_net_config = text.lines().any(|line| line.starts_with("network_config"));
     let config = match is_os_net_config {
         true => hostnet::from_os_net_config(text),
-        false => {
-            HostNetwork::from_yaml(text).map(|network| OsNetConfig { network, fallback: None })
-        }
+        false => hostnet::from_yaml(text).map(|network| OsNetConfig { network, fallback: None }),
     };
     let config = config.map_err(|why| quoted(&why.to_string(), text))?;
     config.network.check().map_err(|why| why.to_string())?;

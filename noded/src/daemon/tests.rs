@@ -5,6 +5,7 @@ use tokio::net::TcpStream;
 use uuid::Uuid;
 
 use model::rack::Observation;
+use model::{Code, Coded as _};
 use rpc::calls::{
     AllowList, Caller, Exchange, Exchanged, Facts, Leave, MasterView, MasterViewed, RackPush,
     RackWithdraw, SetAllowList, TestDelay, Version,
@@ -325,8 +326,36 @@ async fn a_second_agent_on_the_same_root_is_refused() {
     let taken = Settings { rpc: daemon.rpc_address(), ..scene.settings() };
     let error = Daemon::start(taken).await.unwrap_err();
     assert!(chain(&error).contains("is another program"), "{}", chain(&error));
+    assert_eq!(error.code(), Some(Code::AlreadyRunning));
+    // What no interface can have is nobody else's.
+    let rpc = "[fe80::1%99]:0".parse().unwrap();
+    let error = Daemon::start(Settings { rpc, ..scene.settings() }).await.unwrap_err();
+    assert!(matches!(error, DaemonError::Listen(_)) && error.code().is_none(), "{error:?}");
     // The first one does not notice.
     scene.push(&daemon, 1).await;
+    daemon.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_address_that_the_machine_lacks_is_waited_for_and_told() {
+    let scene = Scene::new();
+    // One of documentation, which no machine has.
+    let boot = "192.0.2.77:0".parse().unwrap();
+    let daemon = Daemon::start(Settings { boot, ..scene.settings() }).await.unwrap();
+    assert_eq!(daemon.boot_address().ip().to_string(), "192.0.2.77");
+    let told = async {
+        loop {
+            let troubles = scene.exchange(&daemon, (None, 0), 100).await.unwrap().troubles;
+            if let Some(why) = troubles.first() {
+                return why.clone();
+            }
+        }
+    };
+    let told = tokio::time::timeout(std::time::Duration::from_secs(60), told).await.unwrap();
+    assert!(
+        told.contains("has the address 192.0.2.77") && told.contains("`--boot-address`"),
+        "{told}"
+    );
     daemon.stop().await.unwrap();
 }
 

@@ -1,6 +1,7 @@
 use std::net::Ipv4Addr;
 
 use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream};
+use tokio::net::TcpListener;
 
 use rpc::Client;
 use rpc::calls::{AllowList, Caller, Version};

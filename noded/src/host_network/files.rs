@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use hostnet::{Format, HostNetwork, RenderedFile};
+use hostnet::{Format, RenderedFile};
+use model::host::HostNetwork;
 use stdx::daemon::chain;
 
 /// The file that keeps what was committed last.

@@ -11,7 +11,7 @@ use netboot::dhcp::LeaseState;
 use netboot::dhcp::server::Counters;
 
 /// Takes the numbers.
-pub(super) fn page(sources: &Sources) -> Page {
+pub(crate) fn page(sources: &Sources) -> Page {
     let mut page = Page::new(FAMILIES);
     page.gauge_of("gantry_node_info", &[env!("CARGO_PKG_VERSION")], 1);
     for call in &sources.calls.0 {

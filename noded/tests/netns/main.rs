@@ -1,6 +1,6 @@
 //! The agent against real clients, in network namespaces: [`wire`] is two of them with a cable,
 //! [`dhcp`] the DHCP server alone, [`agent`] all of it, [`address`] the address that moves
-//! with the master. Needs root, `ip` and the clients; says so
+//! with the master, [`network`] the network of the host. Needs root, `ip` and the clients; says so
 //! and passes where they are missing.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
@@ -9,3 +9,4 @@ mod wire;
 mod address;
 mod agent;
 mod dhcp;
+mod network;

@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use crate::net::Listening;
+
 /// An address and port, or nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
@@ -28,6 +30,14 @@ impl Endpoint {
             Self::Nowhere => None,
             Self::At(address) => Some(address),
         }
+    }
+
+    /// The same as a place of metrics.
+    #[must_use]
+    pub fn listening(self) -> Option<Listening> {
+        let of =
+            |address| Listening { address, purpose: "the page of metrics", option: "--metrics" };
+        self.address().map(of)
     }
 }
 

@@ -14,8 +14,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use super::Endpoint;
 use crate::Tasks;
 use crate::admission::Limits;
+use crate::daemon::chain;
 use crate::net::{Connection, Places};
 
 /// What the answer is, in the words of HTTP.
@@ -32,8 +34,34 @@ const HEAD_BYTES_MAX: usize = 8 * 1_024;
 /// Makes the text of a page.
 type MakePage = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Answers `GET /metrics` with what `page` makes, until `stopped` turns true or its sender is gone.
+/// Serves what `page` makes until `stopped`, if the address can be had: a daemon without numbers is better
+/// than none.
 pub async fn serve(
+    endpoint: Endpoint,
+    page: impl Fn() -> String + Send + Sync + 'static,
+    stopped: watch::Receiver<bool>,
+) {
+    let Some(listening) = endpoint.listening() else { return };
+    let bound = listening.listen();
+    let bound =
+        bound.map(|listener| (listener.local_addr().unwrap_or(listening.address), listener));
+    match bound {
+        Ok((address, listener)) => {
+            tracing::info!(%address, "metrics are served");
+            if !address.ip().is_loopback() {
+                tracing::warn!(%address, "metrics are open to everybody who reaches this address");
+            }
+            serve_on(listener, page, stopped).await;
+        }
+        Err(error) => tracing::warn!(
+            error = chain(&error),
+            "metrics are not served; `--metrics` sets another address and port"
+        ),
+    }
+}
+
+/// Answers `GET /metrics` with what `page` makes, until `stopped` turns true or its sender is gone.
+async fn serve_on(
     listener: TcpListener,
     page: impl Fn() -> String + Send + Sync + 'static,
     mut stopped: watch::Receiver<bool>,
@@ -101,7 +129,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let tasks = Tasks::new();
-        tasks.spawn("metrics", serve(listener, || "toys 3\n# EOF\n".to_owned(), stopped));
+        tasks.spawn("metrics", serve_on(listener, || "toys 3\n# EOF\n".to_owned(), stopped));
         let head = "HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
         let found = ask(address, &format!("GET /metrics {head}")).await;
         assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");

@@ -12,6 +12,8 @@ use nix::sys::socket::{
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tokio::io::Interest;
 
+use super::listening::set_free;
+
 /// Bytes of received datagrams that the kernel may hold: a few hundred small ones, the burst of a
 /// row of racks that is powered on while the disk is busy.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
@@ -22,7 +24,7 @@ pub enum Binding {
     /// Everything that arrives on this interface, broadcasts included. The port may need
     /// `CAP_NET_BIND_SERVICE`.
     Interface(String),
-    /// One local address; needs no privilege above port 1023, hears no broadcast.
+    /// One address of this machine, now or later; needs no privilege above port 1023, hears no broadcast.
     Address(Ipv4Addr),
 }
 
@@ -62,7 +64,10 @@ impl UdpSocket {
                 socket.bind_device(Some(name.as_bytes()))?;
                 Ipv4Addr::UNSPECIFIED
             }
-            Binding::Address(address) => *address,
+            Binding::Address(address) => {
+                set_free(&socket, (*address).into())?;
+                *address
+            }
         };
         socket.bind(&SockAddr::from(SocketAddrV4::new(address, port)))?;
         Ok(Self(tokio::net::UdpSocket::from_std(socket.into())?))

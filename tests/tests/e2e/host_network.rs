@@ -1,7 +1,10 @@
 //! The network of a node's host: applied, cut off, rolled back; and from a template.
 
+use std::net::TcpStream;
 use std::process::Command;
+use std::time::Duration;
 
+use model::layout::BOOT_PORT;
 use serde_json::Value;
 use tests::cluster::{Cluster, Host, MASTER, PATIENCE};
 use tests::run::wait_for;
@@ -27,6 +30,10 @@ links:
 ";
 /// One by which nobody reaches it.
 const CUT_OFF: &str = "links: [{name: eth0, mtu: 1400, addresses: [10.70.0.4/26]}]";
+/// An address of the second node beside the one that the master calls, from which its rack boots.
+const BOOT: &str = "10.90.0.2";
+/// Both as options of its agent.
+const OWN: &[&str] = &["--rpc-address", "10.69.0.4", "--boot-address", BOOT];
 /// For a role of machines, and for a node.
 const TEMPLATE: &str = "
 links:
@@ -179,6 +186,52 @@ fn an_agent_that_dies_between_change_and_commit_goes_back_at_its_start() {
     assert!(failed.failed(1).contains("went back before the master reached it"), "{failed:?}");
     let planned = cluster.gnt(&apply(&cluster, &host, WIDER, ""));
     assert!(planned.ok().contains("192.168.7.4/24"), "{planned:?}");
+}
+
+/// Whether somebody listens where the rack of the second node boots from.
+fn is_booted_from(wire: &Wire) -> bool {
+    let address = format!("{BOOT}:{BOOT_PORT}").parse().unwrap();
+    wire.in_client(|| TcpStream::connect_timeout(&address, Duration::from_secs(2)).is_ok())
+}
+
+#[test]
+fn an_agent_goes_back_before_it_listens_on_addresses_that_the_change_removed() {
+    let Some((wire, cluster, host)) = nodes() else { return };
+    let add = format!("address add {BOOT}/24 dev eth0");
+    let _added = ip(&wire.client, &add).ok();
+    let _rack = cluster.gnt(&format!("node modify --rack 7 {}", host.name)).ok();
+    let restart = || {
+        cluster.kill_agent(&host);
+        start_second(&cluster, &wire, &host, OWN);
+    };
+    let booted = |is| {
+        wait_for("the boot side", PATIENCE, || (is_booted_from(&wire) == is).then_some(()));
+    };
+    restart();
+    cluster.wait_for_facts(&host.name);
+    let job = cluster.gnt_start(&apply(&cluster, &host, CUT_OFF, "--deadline 3600"));
+    wait_until(&wire, &["10.70.0.4/26"]);
+    restart();
+    wait_until(&wire, &["10.69.0.4/26", "10.90.0.2/24"]);
+    booted(true);
+    let failed = job.end();
+    assert!(failed.failed(1).contains("went back before the master reached it"), "{failed:?}");
+
+    // An address that somebody else took away is told, and served as soon as it is back.
+    let _lost = ip(&wire.client, &format!("address del {BOOT}/24 dev eth0")).ok();
+    restart();
+    wait_for("the agent to tell", PATIENCE, || {
+        let told = cluster.gnt("rack status 7");
+        let names = told.stdout.contains(BOOT) && told.stdout.contains("`--boot-address`");
+        names.then_some(())
+    });
+    booted(false);
+    let _back = ip(&wire.client, &add).ok();
+    booted(true);
+    wait_for("the agent to tell no more", PATIENCE, || {
+        (!cluster.gnt("rack status 7").stdout.contains("--boot-address")).then_some(())
+    });
+    assert_eq!(cluster.printed(&host.name).matches("already-running").count(), 0);
 }
 
 #[test]

@@ -75,7 +75,7 @@ const CORES: &[&str] = &[
     "masterd/src/watcher/alarms.rs",
     "masterd/src/watcher/rules.rs",
     "masterd/src/lu/node/change.rs",
-    "hostnet/src/model.rs",
+    "model/src/host.rs",
     "hostnet/src/plan.rs",
     "hostnet/src/render.rs",
     "netboot/src/dhcp/boot.rs",

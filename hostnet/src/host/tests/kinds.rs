@@ -65,11 +65,11 @@ fn bonds_vlans_and_dummies_are_applied_and_rolled_back() {
                 for text in [from, to] {
                     // What the last one made and this one does not name goes.
                     let desired = own(text).replacing(&own(if text == from { to } else { from }));
-                    host.apply(&desired, LONG)
+                    host.change(&desired, LONG)
                         .await
                         .unwrap_or_else(|error| panic!("{error:?}\n{text}"));
                     host.commit().unwrap();
-                    let again = host.plan(&desired).await.unwrap();
+                    let again = host.planned(&desired).await.unwrap();
                     assert!(again.is_empty(), "the second application of the same: {again}");
                 }
                 let old = state(&host).await;
@@ -79,7 +79,7 @@ fn bonds_vlans_and_dummies_are_applied_and_rolled_back() {
                         left -= 1;
                         left >= 0
                     };
-                    host.attempt(&own(from), LONG, &mut goes_on).await.unwrap();
+                    host.interrupted(&own(from), &mut goes_on).await.unwrap();
                     drop(host);
                     host = fixture.open();
                     host.recover().await.unwrap_or_else(|error| panic!("{error:?}\n{stop} {from}"));
@@ -92,8 +92,8 @@ fn bonds_vlans_and_dummies_are_applied_and_rolled_back() {
         }
         let away = own("absent: [bond0, vlan7, br0, vlan8, dummy0]");
         let cards = own("links: [{name: card0, up: false}, {name: card1, up: false, mtu: 1500}]");
-        let all = crate::HostNetwork { absent: away.absent, ..cards };
-        host.apply(&all, LONG).await.unwrap();
+        let all = crate::model::HostNetwork { absent: away.absent, ..cards };
+        host.change(&all, LONG).await.unwrap();
         assert_eq!(state(&host).await, bare);
         println!("bonds, VLANs and dummies were tested");
     });

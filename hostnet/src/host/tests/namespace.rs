@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 
 use stdx::{Clock, Tasks};
 
+use crate::from_yaml;
 use crate::host::{Host, HostError};
 use crate::model::HostNetwork;
+use crate::plan::Plan;
+use crate::plan::step::Step;
 
 /// Longer than any test.
 pub(super) const LONG: Duration = Duration::from_secs(60);
@@ -45,6 +48,32 @@ pub(super) fn ip(arguments: &str) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
+/// What is done by a host that was read just before.
+impl Host {
+    pub(super) async fn planned(&self, desired: &HostNetwork) -> Result<Plan, HostError> {
+        self.plan(&self.read().await?, desired).await
+    }
+
+    pub(super) async fn change(
+        &mut self,
+        desired: &HostNetwork,
+        time: Duration,
+    ) -> Result<Plan, HostError> {
+        let reading = self.read().await?;
+        self.apply(reading, desired, time).await
+    }
+
+    /// A change that stops where `goes_on` says so.
+    pub(super) async fn interrupted(
+        &mut self,
+        desired: &HostNetwork,
+        goes_on: &mut (dyn FnMut(&Step) -> bool + Send),
+    ) -> Result<Plan, HostError> {
+        let reading = self.read().await?;
+        self.attempt(reading, desired, LONG, goes_on).await
+    }
+}
+
 /// A host with a directory and a clock of its own.
 pub(super) struct Fixture {
     pub(super) directory: tempfile::TempDir,
@@ -64,7 +93,7 @@ impl Fixture {
 }
 
 pub(super) fn own(text: &str) -> HostNetwork {
-    HostNetwork::from_yaml(text).unwrap()
+    from_yaml(text).unwrap()
 }
 
 /// Opens a host. A test beside this one that starts a program holds all locks for a moment.

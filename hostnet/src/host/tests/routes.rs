@@ -53,7 +53,7 @@ fn routes_of_others_come_back_as_they_were() {
         let before = routes();
         assert_eq!(before.len(), OTHERS.len() + OTHERS_V6.len(), "{before:#?}");
         for text in CUT_OFF {
-            host.apply(&own(text), LONG).await.unwrap();
+            host.change(&own(text), LONG).await.unwrap();
             assert_ne!(routes(), before, "{text}");
             assert!(host.roll_back().await.unwrap());
             assert_eq!(routes(), before, "{text}");
@@ -65,7 +65,7 @@ fn routes_of_others_come_back_as_they_were() {
                 left -= 1;
                 left >= 0
             };
-            host.attempt(&own(CUT_OFF[0]), LONG, &mut goes_on).await.unwrap();
+            host.interrupted(&own(CUT_OFF[0]), &mut goes_on).await.unwrap();
             drop(host);
             host = fixture.open();
             assert!(host.recover().await.unwrap());
@@ -93,7 +93,7 @@ fn routes_of_others_survive_a_change_that_does_not_forbid_them() {
         assert_eq!(before.len(), 5, "{before:#?}");
         // With the last address of IPv4 the kernel forgets all routes of IPv4.
         let other = own("links: [{name: card0, addresses: [192.0.2.11/24, 2001:db8::10/64]}]");
-        let plan = host.apply(&other, LONG).await.unwrap();
+        let plan = host.change(&other, LONG).await.unwrap();
         assert_eq!(plan.lost, ["default via 192.0.2.1 dev card0 src 192.0.2.10 proto dhcp"]);
         let after = of_others();
         let is_left = |line: &&String| !line.contains("src 192.0.2.10");
@@ -104,10 +104,10 @@ fn routes_of_others_survive_a_change_that_does_not_forbid_them() {
         assert!(host.roll_back().await.unwrap());
         assert_eq!(of_others(), before);
         // What goes for good is said before.
-        let plan = host.plan(&own(CUT_OFF[0])).await.unwrap().to_string();
+        let plan = host.planned(&own(CUT_OFF[0])).await.unwrap().to_string();
         assert!(plan.contains("lose route default via 192.0.2.1 dev card0 src"), "{plan}");
         assert!(plan.contains("lose route 203.0.113.0/24"), "{plan}");
-        let refused = host.apply(&own("links: [{name: card7}]"), LONG).await;
+        let refused = host.change(&own("links: [{name: card7}]"), LONG).await;
         assert!(matches!(refused, Err(HostError::Misfit(_))), "{refused:?}");
         assert_eq!(of_others(), before);
     });

@@ -16,7 +16,7 @@ fn an_end_between_any_two_steps_gives_the_old_state_or_the_new_one() {
     in_namespace(|| async {
         let fixture = Fixture::new();
         let mut host = fixture.open();
-        host.apply(&own(FULL), LONG).await.unwrap();
+        host.change(&own(FULL), LONG).await.unwrap();
         host.commit().unwrap();
         let old = state(&host).await;
         for stop in 0.. {
@@ -25,7 +25,7 @@ fn an_end_between_any_two_steps_gives_the_old_state_or_the_new_one() {
                 left -= 1;
                 left >= 0
             };
-            host.attempt(&own(OTHER), LONG, &mut goes_on).await.unwrap();
+            host.interrupted(&own(OTHER), &mut goes_on).await.unwrap();
             let is_done = left >= 0;
             drop(host);
             host = fixture.open();
@@ -36,7 +36,7 @@ fn an_end_between_any_two_steps_gives_the_old_state_or_the_new_one() {
                 break;
             }
         }
-        host.apply(&own(OTHER), LONG).await.unwrap();
+        host.change(&own(OTHER), LONG).await.unwrap();
         let new = state(&host).await;
         host.commit().unwrap();
         drop(host);
@@ -44,11 +44,12 @@ fn an_end_between_any_two_steps_gives_the_old_state_or_the_new_one() {
         assert!(!host.recover().await.unwrap(), "what is committed stays");
         assert_eq!(state(&host).await, new);
         // The way back itself may be interrupted.
-        host.apply(&own(FULL), LONG).await.unwrap();
+        host.change(&own(FULL), LONG).await.unwrap();
         for stop in 1.. {
             let mut left = stop;
             let before = host.pending().unwrap().unwrap().before;
-            host.converge(&before, &mut |_| {
+            let reading = host.read().await.unwrap();
+            host.converge(reading, &before, &mut |_| {
                 left -= 1;
                 left >= 0
             })
@@ -74,7 +75,7 @@ fn a_step_that_the_kernel_refuses_is_undone() {
         // A port of a bridge carries no macvlan.
         let wrong = "links: [{name: card0}, {name: br0, kind: bridge, members: [card0], addresses: [192.0.2.10/24]},
             {name: mv0, kind: macvlan, parent: card0}]";
-        let error = host.apply(&own(wrong), LONG).await.unwrap_err();
+        let error = host.change(&own(wrong), LONG).await.unwrap_err();
         assert!(
             matches!(&error, HostError::Step { step, .. } if step.contains("mv0") || step.contains("br0")),
             "{error:?}"
@@ -94,7 +95,7 @@ fn rules_that_no_configuration_can_ask_for_are_no_obstacle() {
         ip("rule add from 10.2.0.0/16 table 5 priority 40000 protocol static");
         let before = ip("rule");
         let mut host = fixture.open();
-        host.apply(&own("links: [{name: card0, mtu: 1400}]"), LONG).await.unwrap();
+        host.change(&own("links: [{name: card0, mtu: 1400}]"), LONG).await.unwrap();
         assert!(host.roll_back().await.unwrap());
         assert_eq!(ip("rule"), before);
     });
@@ -122,7 +123,7 @@ fn killed_agent() {
             }
             true
         };
-        host.attempt(&own(OTHER), LONG, &mut goes_on).await.unwrap();
+        host.interrupted(&own(OTHER), &mut goes_on).await.unwrap();
         host.commit().unwrap();
     });
 }
@@ -132,7 +133,7 @@ fn a_killed_agent_leaves_old_or_new() {
     in_namespace(|| async {
         let fixture = Fixture::new();
         let mut host = fixture.open();
-        host.apply(&own(FULL), LONG).await.unwrap();
+        host.change(&own(FULL), LONG).await.unwrap();
         host.commit().unwrap();
         let old = state(&host).await;
         drop(host);
@@ -150,7 +151,7 @@ fn a_killed_agent_leaves_old_or_new() {
             let mut host = fixture.open();
             if child.status.success() {
                 assert!(!host.recover().await.unwrap());
-                assert!(host.plan(&own(OTHER)).await.unwrap().is_empty());
+                assert!(host.planned(&own(OTHER)).await.unwrap().is_empty());
                 break;
             }
             ends += 1;
@@ -210,14 +211,14 @@ fn a_host_that_cuts_itself_off_comes_back() {
         let mut host = fixture.open();
         start_master();
         let right = "links: [{name: card0, addresses: [192.0.2.10/24]}]";
-        host.apply(&own(right), LONG).await.unwrap();
+        host.change(&own(right), LONG).await.unwrap();
         assert!(master_comes_back());
         host.commit().unwrap();
         for wrong in [
             "links: [{name: card0, addresses: [198.51.100.10/24]}]",
             "links: [{name: card0, up: false, addresses: [192.0.2.10/24]}]",
         ] {
-            host.apply(&own(wrong), Duration::from_secs(5)).await.unwrap();
+            host.change(&own(wrong), Duration::from_secs(5)).await.unwrap();
             assert!(!master_is_heard(), "{wrong}");
             fixture.clock.set(fixture.clock.now_micros() + 5_000_000);
             assert!(host.roll_back_if_due().await.unwrap());
@@ -225,7 +226,7 @@ fn a_host_that_cuts_itself_off_comes_back() {
         }
         // A change of one address, with the look whether the master is still there.
         let started = Instant::now();
-        host.apply(&own(&right.replace(".10/", ".11/")), LONG).await.unwrap();
+        host.change(&own(&right.replace(".10/", ".11/")), LONG).await.unwrap();
         assert!(master_comes_back());
         host.commit().unwrap();
         println!("one address changed and verified in {:?}", started.elapsed());

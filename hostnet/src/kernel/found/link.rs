@@ -15,7 +15,7 @@ use crate::model::link::{
 
 type Names = BTreeMap<u32, LinkName>;
 
-pub(in crate::kernel) fn name(message: &LinkMessage) -> Option<LinkName> {
+pub(super) fn name(message: &LinkMessage) -> Option<LinkName> {
     message.attributes.iter().find_map(|attribute| match attribute {
         LinkAttribute::IfName(name) => LinkName::new(name).ok(),
         _ => None,

@@ -2,7 +2,7 @@
 
 use super::Differences;
 use crate::model::link::{Kind, Link};
-use crate::plan::order;
+use crate::model::order::upwards;
 use crate::plan::step::Step;
 
 impl Differences<'_> {
@@ -13,8 +13,8 @@ impl Differences<'_> {
                 steps.push(Step::RemoveRule(rule.clone()));
             }
         }
-        let wanted = order::upwards(self.target);
-        let downwards: Vec<&Link> = order::upwards(self.actual).into_iter().rev().collect();
+        let wanted = upwards(self.target);
+        let downwards: Vec<&Link> = upwards(self.actual).into_iter().rev().collect();
         for link in downwards.iter().filter(|link| self.gone.contains(&link.name)) {
             remove_all(link, steps);
         }

@@ -1,8 +1,8 @@
 //! Core: what a change makes of a machine.
 
-use hostnet::LinkName;
 use model::bmc::Inspection;
 use model::error::ErrorCode;
+use model::host::link::LinkName;
 use model::image::PARAMETERS_MAX;
 use model::machine::check::{self, Fault, Problem};
 use model::machine::{BOOT_ROLE, Machine};

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hostnet::{HostNetwork, Kind, Link, LinkName};
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
+use model::host::HostNetwork;
+use model::host::link::{Kind, Link, LinkName};
 use model::machine::Machine;
 use model::network::template::{TEMPLATES_MAX, TEXT_BYTES_MAX, VERSIONS_MAX};
 use model::network::{ClaimKey, NetworkTemplate, Owner, TemplateKey};

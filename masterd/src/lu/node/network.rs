@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use hostnet::HostNetwork;
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
+use model::host::HostNetwork;
 use model::network::Owner;
 use model::node::{Node, NodeRole};
 use model::opcode::{NodeNetworkApply, NodeNetworkRollback};
@@ -83,20 +83,6 @@ fn wish(
     Ok(Wish { node, network: Some(network), changes: resolved.changes })
 }
 
-/// The call that plans or makes a change.
-fn call(
-    change: Uuid,
-    network: Option<&HostNetwork>,
-    plan_only: bool,
-    seconds: u32,
-) -> Result<NetworkApply, Exception> {
-    let network = network
-        .map(serde_json::to_string)
-        .transpose()
-        .map_err(|error| Exception::exec(format!("the network cannot be written: {error}")))?;
-    Ok(NetworkApply { change, network, plan_only, seconds })
-}
-
 impl LogicalUnit for NodeNetworkApply {
     type Plan = Planned;
 
@@ -108,7 +94,8 @@ impl LogicalUnit for NodeNetworkApply {
     async fn check(&self, context: &mut Context) -> Result<Planned, Failure> {
         let seed = Uuid::new_v4().as_u128();
         let wish = wish(self, &context.config(), context.now(), seed)?;
-        let call = call(Uuid::new_v4(), wish.network.as_ref(), true, self.seconds)?;
+        let (network, seconds) = (wish.network.clone(), self.seconds);
+        let call = NetworkApply { change: Uuid::new_v4(), network, plan_only: true, seconds };
         let behalf = context.behalf();
         let planned = context.agents().await?.call(&wish.node, call, behalf).await;
         let planned = planned.map_err(|error| {
@@ -142,7 +129,7 @@ impl LogicalUnit for NodeNetworkApply {
         let begun = Instant::now();
         let deadline = Duration::from_secs(self.seconds.into());
         let (change, behalf) = (Uuid::new_v4(), context.behalf());
-        let call = call(change, network.as_ref(), false, self.seconds)?;
+        let call = NetworkApply { change, network, plan_only: false, seconds: self.seconds };
         let made = context.agents().await?.call(&node, call, behalf);
         let answer = timeout(deadline * ANSWERED.0 / ANSWERED.1, made).await;
         // No answer may be due to the change itself: the commit tells.

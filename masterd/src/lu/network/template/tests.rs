@@ -147,6 +147,11 @@ fn a_template_that_one_machine_could_not_have_is_refused() {
         ("line 1: `ip.net9` is undefined", "links: [{name: em0, addresses: ['{{ ip.net9 }}']}]"),
         ("for a sample host: ", "links: [{name: em0, vlan: 4095}]"),
         ("for a sample host: ", "linkz: []"),
+        ("for a sample host: it is empty", ""),
+        ("for a sample host: it is empty", " \n# em0 is a card\n"),
+        ("for a sample host: it is empty", "{# nothing #}{% if false %}links: []{% endif %}"),
+        ("for a sample host: it is empty", "{}"),
+        ("for machine:s1: it is empty", "{% if machine.name != 's1' %}links: []{% endif %}"),
         (
             "for machine:s1: line 1",
             "{% if machine.name == 's1' %}{{ machine.labels.zone }}{% endif %}links: []",

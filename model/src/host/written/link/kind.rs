@@ -1,11 +1,11 @@
 //! Core: what only some kinds of links have.
 
-use model::json::Malformed;
+use crate::json::Malformed;
 
 use super::{Written, mac, name};
-use crate::model::address::ip;
-use crate::model::link::{Bond, BondMode, Kind, LinkName, MacvlanMode, VXLAN_PORT, Vxlan, Word};
-use crate::model::written::{number, wrong};
+use crate::host::address::ip;
+use crate::host::link::{Bond, BondMode, Kind, LinkName, MacvlanMode, VXLAN_PORT, Vxlan, Word};
+use crate::host::written::{number, wrong};
 
 /// Takes the options of one link, and remembers where they stand.
 struct Options<'w> {

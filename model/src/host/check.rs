@@ -3,15 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use model::json::Malformed;
+use crate::json::Malformed;
 
 use super::HostNetwork;
 use super::address::Route;
 use super::link::{Kind, Link, LinkName};
 use super::written::wrong;
-
-/// The least MTU of IPv6 (RFC 8200); below it the kernel has no IPv6 on a link.
-const MTU_V6: u32 = 1280;
 
 impl HostNetwork {
     /// Checks what one link alone does not show: names, members, parents, next hops.
@@ -23,13 +20,14 @@ impl HostNetwork {
         self.check_members(&links)?;
         self.check_parents(&links)?;
         self.check_cycles(&links)?;
+        self.check_mtus()?;
         self.check_vlans()?;
         self.check_addresses()?;
         self.check_routes()?;
         self.check_rules()
     }
 
-    fn placed(&self) -> impl Iterator<Item = (String, &Link)> {
+    pub(super) fn placed(&self) -> impl Iterator<Item = (String, &Link)> {
         self.links.iter().enumerate().map(|(at, link)| (format!("links[{at}]"), link))
     }
 
@@ -113,14 +111,6 @@ impl HostNetwork {
             if link.up && !found.up {
                 return Err(wrong(&place, format!("{parent} is down, {} is not", link.name)));
             }
-            if let (Some(mtu), Some(limit)) = (link.mtu, found.mtu)
-                && matches!(link.kind, Kind::Vlan { .. })
-                && mtu > limit
-            {
-                let why =
-                    format!("{parent} has an MTU of {limit}, below the {mtu} of {}", link.name);
-                return Err(wrong(&place, why));
-            }
             if let Some(controller) = controllers.get(parent)
                 && matches!(controller.kind, Kind::Bond(_) | Kind::OvsBond { .. })
             {
@@ -182,11 +172,6 @@ impl HostNetwork {
     fn check_addresses(&self) -> Result<(), Malformed> {
         let mut seen: BTreeMap<IpAddr, &LinkName> = BTreeMap::new();
         for (place, link) in self.placed() {
-            let has_v6 = link.addresses.iter().any(|address| address.ip().is_ipv6());
-            if let Some(mtu) = link.mtu.filter(|mtu| has_v6 && *mtu < MTU_V6) {
-                let why = format!("{mtu} is below the {MTU_V6} that IPv6 needs");
-                return Err(wrong(&format!("{place}.mtu"), why));
-            }
             for (at, address) in link.addresses.iter().enumerate() {
                 if let Some(other) = seen.insert(address.ip(), &link.name) {
                     let why = format!("{other} has {} already", address.ip());
@@ -248,6 +233,7 @@ fn check_route(place: &str, route: &Route, link: &Link) -> Result<(), Malformed>
 }
 
 /// The links that lie below one.
-pub(crate) fn below(link: &Link) -> Vec<&LinkName> {
+#[must_use]
+pub fn below(link: &Link) -> Vec<&LinkName> {
     link.kind.members().iter().chain(link.kind.parent()).collect()
 }

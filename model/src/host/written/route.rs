@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
+use crate::json::Malformed;
 use ipnet::IpNet;
-use model::json::Malformed;
 use serde::{Deserialize, Serialize};
 
 use super::{number, wrong};
-use crate::model::address::{self, ip, network};
+use crate::host::address::{self, ip, network};
 
 /// The largest number of 32 bits.
 const U32_MAX: i64 = 0xFFFF_FFFF;
@@ -27,7 +27,8 @@ pub(super) struct Route {
 }
 
 /// Everywhere, in the family of an address.
-pub(crate) fn whole_prefix(like: IpAddr) -> IpNet {
+#[must_use]
+pub fn whole_prefix(like: IpAddr) -> IpNet {
     match like {
         IpAddr::V4(_) => IpNet::V4(ipnet::Ipv4Net::default()),
         IpAddr::V6(_) => IpNet::V6(ipnet::Ipv6Net::default()),
@@ -92,7 +93,10 @@ impl Rule {
 }
 
 /// A rule between two networks, `from` and `to`.
-pub(crate) fn rule(
+///
+/// # Errors
+/// What of it is wrong, with its place.
+pub fn rule(
     place: &str,
     (from, to): (Option<&str>, Option<&str>),
     table: i64,

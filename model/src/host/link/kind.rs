@@ -35,7 +35,8 @@ impl Kind {
         }
     }
 
-    pub(crate) fn members_mut(&mut self) -> Option<&mut Vec<LinkName>> {
+    /// The links that belong to it, to give them other names.
+    pub fn members_mut(&mut self) -> Option<&mut Vec<LinkName>> {
         match self {
             Self::Bond(Bond { members, .. })
             | Self::Bridge { members, .. }
@@ -49,7 +50,8 @@ impl Kind {
         }
     }
 
-    pub(crate) fn parent_mut(&mut self) -> Option<&mut LinkName> {
+    /// The link below it, to give it another name.
+    pub fn parent_mut(&mut self) -> Option<&mut LinkName> {
         match self {
             Self::Vlan { parent, .. } | Self::Macvlan { parent, .. } => Some(parent),
             Self::Vxlan(vxlan) => vxlan.parent.as_mut(),
@@ -77,7 +79,9 @@ impl Kind {
         }
     }
 
-    pub(crate) fn primary(&self) -> Option<&LinkName> {
+    /// The member that is used first.
+    #[must_use]
+    pub fn primary(&self) -> Option<&LinkName> {
         match self {
             Self::Bond(Bond { primary, .. })
             | Self::OvsBridge { primary, .. }

@@ -2,14 +2,14 @@
 
 mod kind;
 
-use model::MacAddress;
-use model::json::Malformed;
+use crate::MacAddress;
+use crate::json::Malformed;
 use serde::{Deserialize, Serialize};
 
 use super::route::Route;
 use super::{number, wrong};
-use crate::model::address::{Address, Dns, ip};
-use crate::model::link::{Link, LinkName};
+use crate::host::address::{Address, Dns, ip};
+use crate::host::link::{Link, LinkName};
 
 /// The least MTU of IPv4 (RFC 791), and the largest that the kernel gives: `lo` has it.
 const MTU: std::ops::RangeInclusive<i64> = 68..=65_536;

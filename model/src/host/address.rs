@@ -86,7 +86,10 @@ impl fmt::Display for Address {
 
 /// Reads an address without a prefix. An IPv4 address in the clothes of IPv6 is refused: programs
 /// do not agree which of the two it is.
-pub(crate) fn ip(text: &str) -> Result<IpAddr, String> {
+///
+/// # Errors
+/// Why it is none.
+pub fn ip(text: &str) -> Result<IpAddr, String> {
     let has_zero = |part: &str| part.len() > 1 && part.starts_with('0');
     let hint = match text.contains(':') || !text.split('.').any(has_zero) {
         true => "",
@@ -108,7 +111,10 @@ fn prefix_length(text: &str, prefix: &str, address: IpAddr) -> Result<u8, String
 }
 
 /// Reads a network, as `192.0.2.0/24`. Its host bits must be zero.
-pub(crate) fn network(text: &str) -> Result<IpNet, String> {
+///
+/// # Errors
+/// Why it is none.
+pub fn network(text: &str) -> Result<IpNet, String> {
     let (address, prefix) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
     let address = ip(address).map_err(|why| format!("`{text}` is no network: {why}"))?;
     let net = match prefix {
@@ -123,7 +129,7 @@ pub(crate) fn network(text: &str) -> Result<IpNet, String> {
 }
 
 /// The main table of routes.
-pub(crate) const TABLE_MAIN: u32 = 254;
+pub const TABLE_MAIN: u32 = 254;
 /// The metric that the kernel gives to an IPv6 route that has none.
 const METRIC_V6: u32 = 1024;
 
@@ -144,7 +150,8 @@ pub struct Route {
 
 impl Route {
     /// The same route with all that the kernel fills in, for comparison.
-    pub(crate) fn canonical(&self) -> Self {
+    #[must_use]
+    pub fn canonical(&self) -> Self {
         let unset = if self.to.addr().is_ipv4() { 0 } else { METRIC_V6 };
         Self {
             to: self.to.trunc(),
@@ -155,7 +162,9 @@ impl Route {
         }
     }
 
-    pub(crate) fn is_default(&self) -> bool {
+    /// Whether it leads everywhere.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
         self.to.prefix_len() == 0
     }
 }
@@ -190,12 +199,15 @@ pub struct Rule {
 }
 
 impl Rule {
-    pub(crate) fn is_ipv4(&self) -> bool {
+    /// Whether it is of IPv4.
+    #[must_use]
+    pub fn is_ipv4(&self) -> bool {
         self.from.or(self.to).is_none_or(|net| net.addr().is_ipv4())
     }
 
     /// Whether a rule of the kernel is this one.
-    pub(crate) fn is_met_by(&self, actual: &Self) -> bool {
+    #[must_use]
+    pub fn is_met_by(&self, actual: &Self) -> bool {
         (self.from, self.to, self.table) == (actual.from, actual.to, actual.table)
             && self.priority.is_none_or(|priority| actual.priority == Some(priority))
     }

@@ -6,11 +6,11 @@ mod words;
 
 use std::net::IpAddr;
 
-use model::MacAddress;
+use crate::MacAddress;
 
 use super::address::{Address, Dns, Route};
 pub use name::LinkName;
-pub(crate) use words::Word;
+pub use words::Word;
 pub use words::{BondMode, HashPolicy, LacpRate, MacvlanMode};
 
 /// An interface and what lies on it.
@@ -128,7 +128,7 @@ pub struct Vxlan {
 }
 
 /// The port that IANA gave to VXLAN; Linux has another one for want of it.
-pub(crate) const VXLAN_PORT: u16 = 4789;
+pub const VXLAN_PORT: u16 = 4789;
 
 impl Link {
     /// A link of that kind: up, with nothing on it.
@@ -151,7 +151,8 @@ impl Link {
 
 impl Bond {
     /// The member that is used first; other modes have none.
-    pub(crate) fn working_primary(&self) -> Option<&LinkName> {
+    #[must_use]
+    pub fn working_primary(&self) -> Option<&LinkName> {
         self.primary.as_ref().filter(|_| self.mode == BondMode::ActiveBackup)
     }
 }

@@ -1,20 +1,20 @@
 //! Core: what a host's network is: links, and what lies on them. Desired and actual are this one type.
 //!
 //! [`link`] has the kinds of links, [`address`] what can lie on one, [`written`] the form in files,
-//! [`check`] what must hold across links, [`earlier`] what lasts of an earlier one.
+//! [`check`] what must hold across links ([`mtu`] of their MTUs), [`order`] which link lies on which,
+//! [`earlier`] what lasts of an earlier one.
 
-pub(crate) mod address;
-pub(crate) mod check;
+pub mod address;
+pub mod check;
 mod earlier;
-pub(crate) mod link;
-pub(crate) mod written;
-
-#[cfg(test)]
-pub(crate) mod tests;
+pub mod link;
+mod mtu;
+pub mod order;
+pub mod written;
 
 use std::collections::BTreeMap;
 
-use model::MacAddress;
+use crate::MacAddress;
 use serde::{Deserialize, Serialize};
 
 use address::Rule;
@@ -53,7 +53,8 @@ impl HostNetwork {
     }
 
     /// The link that each member belongs to.
-    pub(crate) fn controllers(&self) -> BTreeMap<&LinkName, &Link> {
+    #[must_use]
+    pub fn controllers(&self) -> BTreeMap<&LinkName, &Link> {
         let mut controllers = BTreeMap::new();
         for link in &self.links {
             controllers.extend(link.kind.members().iter().map(|name| (name, link)));

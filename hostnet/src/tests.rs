@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
-use super::HostNetwork;
-use crate::from_os_net_config;
+use crate::model::HostNetwork;
+use crate::model::link::LinkName;
+use crate::{from_os_net_config, from_yaml};
 
 /// A host with one link of each kind.
 pub(crate) const EVERY_KIND: &str = r#"
@@ -22,7 +23,7 @@ rules:
 "#;
 
 fn read(text: &str) -> Result<HostNetwork, String> {
-    let network = HostNetwork::from_yaml(text).map_err(|error| error.to_string())?;
+    let network = from_yaml(text).map_err(|error| error.to_string())?;
     network.check().map_err(|error| error.to_string())?;
     Ok(network)
 }
@@ -160,11 +161,87 @@ const WRONG: &[(&str, &str)] = &[
     ),
 ];
 
+/// Cards with these MTUs, if any, and what lies on them.
+const WRONG_MTUS: &[(&str, &str)] = &[
+    (
+        "{name: a, mtu: 9000}, {name: b, mtu: 9000}, {name: x, kind: bond, mode: 802.3ad, members: [a, b]},
+         {name: v, kind: vlan, vlan: 5, parent: x, mtu: 9000}",
+        "links[0].mtu: a is a member of x, which gives it its own MTU (1500, as it says none); give x `mtu: 9000`, or a none",
+    ),
+    (
+        "{name: a, mtu: 9000}, {name: x, kind: bond, mode: 802.3ad, members: [a], mtu: 1400}",
+        "links[0].mtu: a is a member of x, which gives it its own MTU (1400); give x `mtu: 9000`, or a none",
+    ),
+    (
+        "{name: a}, {name: x, kind: bond, mode: 802.3ad, members: [a]}, {name: v, kind: vlan, vlan: 5, parent: x, mtu: 9000}",
+        "links[2].parent: x has no `mtu`, and so one of 1500, below the 9000 of v; give x `mtu: 9000`, or v less",
+    ),
+    (
+        "{name: a, mtu: 1500}, {name: v, kind: vlan, vlan: 5, parent: a, mtu: 9000}",
+        "links[1].parent: a has an MTU of 1500, below the 9000 of v",
+    ),
+    (
+        "{name: v, kind: vlan, vlan: 5, parent: a, mtu: 9000}, {name: a}",
+        "links[0].parent: a has no `mtu`, and so one of 1500, below the 9000 of v",
+    ),
+    (
+        "{name: a, mtu: 1400}, {name: v, kind: vlan, vlan: 5, parent: a}, {name: w, kind: vlan, vlan: 6, parent: v, mtu: 1500}",
+        "links[2].parent: v has no `mtu`, and so one of 1400, below the 1500 of w",
+    ),
+    (
+        "{name: a, mtu: 1400}, {name: m, kind: macvlan, parent: a, mtu: 1500}",
+        "links[1].parent: a has an MTU of 1400, below the 1500 of m",
+    ),
+    (
+        "{name: a, mtu: 1500}, {name: t, kind: vxlan, vni: 5, parent: a, remote: 192.0.2.1, mtu: 1500}",
+        "links[1].parent: a has an MTU of 1500, below the 1500 of t and the 50 bytes of its tunnel; give a `mtu: 1550`",
+    ),
+    (
+        "{name: a}, {name: t, kind: vxlan, vni: 5, parent: a, remote: '2001:db8::1', mtu: 1450}",
+        "links[1].parent: a has no `mtu`, and so one of 1500, below the 1450 of t and the 70 bytes",
+    ),
+    (
+        "{name: a, mtu: 1500}, {name: b, kind: bridge, members: [a], mtu: 9000}",
+        "links[1].mtu: a has an MTU of 1500, below the 9000 of b",
+    ),
+    (
+        "{name: a}, {name: b, kind: bridge, members: [a], mtu: 9000}",
+        "links[1].mtu: a has no `mtu`, and so one of 1500, below the 9000 of b",
+    ),
+    (
+        "{name: a, mtu: 9000}, {name: c, mtu: 1400}, {name: b, kind: bridge, members: [a, c]}, {name: v, kind: vlan, vlan: 5, parent: b, mtu: 9000}",
+        "links[3].parent: b has no `mtu`, and so one of 1400, below the 9000 of v",
+    ),
+    (
+        "{name: a}, {name: x, kind: ovs_bond, members: [a]}, {name: o, kind: ovs_bridge, members: [x], mtu: 9000}",
+        "links[2].mtu: x has no `mtu`, and so one of 1500, below the 9000 of o",
+    ),
+    (
+        "{name: a, mtu: 1200}, {name: v, kind: vlan, vlan: 5, parent: a, addresses: ['2001:db8::1/64']}",
+        "links[1].mtu: 1200 is below the 1280 that IPv6 needs",
+    ),
+];
+
+/// MTUs that go together.
+const RIGHT_MTUS: &[&str] = &[
+    "{name: a}, {name: x, kind: bond, mode: 802.3ad, members: [a], mtu: 9000}, {name: v, kind: vlan, vlan: 5, parent: x, mtu: 9000}",
+    "{name: a, mtu: 9000}, {name: x, kind: bond, mode: 802.3ad, members: [a], mtu: 9000}",
+    "{name: a, mtu: 1500}, {name: x, kind: bond, mode: 802.3ad, members: [a]}",
+    "{name: a, mtu: 9000}, {name: v, kind: vlan, vlan: 5, parent: a}, {name: w, kind: vlan, vlan: 6, parent: v, mtu: 9000}",
+    "{name: a, mtu: 9000}, {name: b, kind: bridge, members: [a]}, {name: v, kind: vlan, vlan: 5, parent: b, mtu: 9000}",
+    "{name: a, mtu: 9000}, {name: b, kind: bridge, members: [a], mtu: 1500}",
+    "{name: a, mtu: 9000}, {name: t, kind: vxlan, vni: 5, parent: a, mtu: 8950}",
+    "{name: t, kind: vxlan, vni: 5, mtu: 9000}",
+];
+
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
-    for (links, told) in WRONG {
+    for (links, told) in WRONG.iter().chain(WRONG_MTUS) {
         let error = read(&format!("links: [{links}]")).expect_err(links);
         assert!(error.contains(*told), "{links}: {error}");
+    }
+    for links in RIGHT_MTUS {
+        read(&format!("links: [{links}]")).unwrap_or_else(|error| panic!("{links}: {error}"));
     }
     let error = read("{links: [{name: a}], absent: [a]}").unwrap_err();
     assert_eq!(error, "absent[0]: a is among the links too");
@@ -187,11 +264,33 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
+fn a_file_that_says_nothing_is_no_network() {
+    for text in [
+        "",
+        " \n\t\n",
+        "# em0\n",
+        "---\n",
+        "---\n...\n",
+        "null",
+        "~",
+        "{}",
+        "links:\n",
+        "rules: []",
+    ] {
+        let why = read(text).expect_err(text);
+        assert!(why.contains("it is empty"), "{text:?}: {why}");
+    }
+    for text in ["links: []", "absent: [br0]", "rules: [{from: 10.0.0.0/8, table: 5}]"] {
+        read(text).unwrap_or_else(|why| panic!("{text}: {why}"));
+    }
+}
+
+#[test]
 fn a_network_survives_the_way_through_a_file() {
     let network = read(EVERY_KIND).unwrap();
     let text = serde_json::to_string(&network).unwrap();
     assert_eq!(serde_json::from_str::<HostNetwork>(&text).unwrap(), network);
-    assert_eq!(HostNetwork::from_yaml(&text).unwrap(), network);
+    assert_eq!(from_yaml(&text).unwrap(), network);
     let again =
         "{name: x, kind: ovs_bridge, members: [y]}, {name: y, kind: ovs_bond, members: [a, b],
         primary: a, ovs_options: bond_mode=balance-slb}, {name: a}, {name: b, up: false}, {name: c},
@@ -204,7 +303,7 @@ fn a_network_survives_the_way_through_a_file() {
 
 #[test]
 fn what_another_configuration_does_not_name_lasts() {
-    let own = |text| HostNetwork::from_yaml(text).unwrap();
+    let own = |text| from_yaml(text).unwrap();
     let earlier = own(
         "links: [{name: eth0, addresses: [192.0.2.4/24]}, {name: em1, permanent_mac: '52:54:00:00:00:01'}, {name: eth2, mtu: 1400},
         {name: br0, kind: bridge, stp: true, mtu: 9000}, {name: br1, kind: bridge}]",
@@ -215,7 +314,7 @@ fn what_another_configuration_does_not_name_lasts() {
     let later =
         own("links: [{name: eth2, addresses: [198.51.100.4/24]}, {name: br0, kind: bridge}]");
     let later = later.replacing(&earlier);
-    assert_eq!(later.absent, [crate::LinkName::new("br1").unwrap()]);
+    assert_eq!(later.absent, [LinkName::new("br1").unwrap()]);
     let lasts = later.clone().carried_out(&earlier, &actual);
     assert_eq!(lasts.absent, []);
     assert!(lasts.means(&own(
@@ -241,7 +340,7 @@ proptest! {
     /// Whatever bytes come, they are read or refused.
     #[test]
     fn nothing_that_is_read_panics(text in "[ -~\n]{0,200}") {
-        drop(HostNetwork::from_yaml(&text));
+        drop(from_yaml(&text));
         drop(from_os_net_config(&text));
         drop(crate::from_mapping(&text));
     }

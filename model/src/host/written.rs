@@ -4,31 +4,39 @@
 mod link;
 mod route;
 
-use model::json::Malformed;
+use crate::json::Malformed;
 use serde::{Deserialize, Serialize};
 
 use super::HostNetwork;
 use super::link::LinkName;
 
-pub(crate) use route::{rule as read_rule, whole_prefix};
+pub use route::{rule as read_rule, whole_prefix};
 
 /// A whole file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Network {
-    #[serde(default)]
-    links: Vec<link::Written>,
+pub struct Network {
+    /// None where the file does not speak of links at all.
+    links: Option<Vec<link::Written>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     rules: Vec<route::Rule>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     absent: Vec<String>,
 }
 
+impl Network {
+    /// Whether the file says nothing: it is empty, or nothing but comments.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.links.is_none() && self.rules.is_empty() && self.absent.is_empty()
+    }
+}
+
 impl TryFrom<Network> for HostNetwork {
     type Error = Malformed;
 
     fn try_from(written: Network) -> Result<Self, Malformed> {
-        let links = written.links.into_iter().enumerate();
+        let links = written.links.unwrap_or_default().into_iter().enumerate();
         let links = links.map(|(at, link)| link::read(&format!("links[{at}]"), link));
         let rules = written.rules.into_iter().enumerate();
         let rules = rules.map(|(at, rule)| rule.read(&format!("rules[{at}]")));
@@ -47,19 +55,24 @@ impl TryFrom<Network> for HostNetwork {
 impl From<HostNetwork> for Network {
     fn from(network: HostNetwork) -> Self {
         Self {
-            links: network.links.into_iter().map(link::write).collect(),
+            links: Some(network.links.into_iter().map(link::write).collect()),
             rules: network.rules.into_iter().map(route::Rule::from).collect(),
             absent: network.absent.into_iter().map(String::from).collect(),
         }
     }
 }
 
-pub(crate) fn wrong(place: &str, why: impl Into<String>) -> Malformed {
+/// Something that is wrong at a place.
+#[must_use]
+pub fn wrong(place: &str, why: impl Into<String>) -> Malformed {
     Malformed { place: place.to_owned(), why: why.into() }
 }
 
 /// A number in its range.
-pub(crate) fn number<T: TryFrom<i64>>(
+///
+/// # Errors
+/// It is outside.
+pub fn number<T: TryFrom<i64>>(
     place: &str,
     number: i64,
     range: std::ops::RangeInclusive<i64>,

@@ -1,7 +1,8 @@
 //! Core: options of links that are one of a list of words.
 
 /// One of a list of words, which the kernel knows by number.
-pub(crate) trait Word: Copy + 'static {
+pub trait Word: Copy + 'static {
+    /// All of them.
     const ALL: &'static [Self];
 
     /// The word of files.
@@ -10,10 +11,12 @@ pub(crate) trait Word: Copy + 'static {
     /// The number that the kernel has for it.
     fn number(self) -> u8;
 
+    /// The one of that word.
     fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| one.word() == word)
     }
 
+    /// The one of that number.
     fn from_number(number: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| one.number() == number)
     }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::HostNetwork;
-use crate::model::check::below;
-use crate::model::link::{Link, LinkName};
+use super::HostNetwork;
+use super::check::below;
+use super::link::{Link, LinkName};
 
 /// The links of a network, each after those that it lies on.
-pub(crate) fn upwards(network: &HostNetwork) -> Vec<&Link> {
+#[must_use]
+pub fn upwards(network: &HostNetwork) -> Vec<&Link> {
     let links: BTreeMap<&LinkName, &Link> =
         network.links.iter().map(|link| (&link.name, link)).collect();
     let mut seen = BTreeSet::new();
