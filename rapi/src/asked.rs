@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::etag;
 use crate::refusal::Refusal;
-use crate::state::{Asker, Front, Peer};
+use crate::state::{Asker, Front, Peer, PlainHttp};
 use crate::upload::is_upload;
 
 /// What a route gives.
@@ -48,6 +48,8 @@ pub struct Asked {
     pub peer: IpAddr,
     /// The headers.
     pub headers: HeaderMap,
+    /// Whether it came without TLS.
+    pub is_plain: bool,
     /// The body, whole; empty where it is an upload.
     pub body: Bytes,
     /// The body of an upload, until its route takes it.
@@ -84,10 +86,23 @@ impl FromRequest<Arc<Front>> for Asked {
         };
         let upload = Mutex::new(upload);
         let front = Arc::clone(front);
+        let is_plain = parts.extensions.get::<PlainHttp>().is_some();
         let (headers, method, uri) = (parts.headers, parts.method, parts.uri);
         let unchanged = Mutex::default();
         let peer = peer.ip().to_canonical();
-        Ok(Self { front, principal, peer, headers, body, upload, method, uri, query, unchanged })
+        Ok(Self {
+            front,
+            principal,
+            peer,
+            headers,
+            is_plain,
+            body,
+            upload,
+            method,
+            uri,
+            query,
+            unchanged,
+        })
     }
 }
 

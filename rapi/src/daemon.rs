@@ -96,8 +96,8 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let authority = |path| Tls::authority(path, cluster, certificate.provider());
     let clients = clients.map(authority).transpose();
     let tls = Tls::new(certificate, clients.map_err(DaemonError::Clients)?)?;
-    let front = Arc::new(front(&options)?);
     let (listener, bound) = listen(options.listen()).await?;
+    let front = Arc::new(front(&options, bound.port())?);
     let plain = match options.plain_http {
         Some(address) => Some(listen(address).await?),
         None => None,
@@ -134,7 +134,7 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Daemon
     Ok((listener, bound))
 }
 
-fn front(options: &Options) -> Result<Front, DaemonError> {
+fn front(options: &Options, tls_port: u16) -> Result<Front, DaemonError> {
     let layout = options.layout();
     let users = UsersFile::new(options.users());
     if users.current().is_empty() {
@@ -159,6 +159,7 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
         machines_by_address: options.machines_by_address,
         ramdisk_endpoints: !options.no_ramdisk_endpoints,
         ramdisks: ironic::Door::default(),
+        tls_port,
     })
 }
 

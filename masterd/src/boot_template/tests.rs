@@ -121,7 +121,7 @@ fn what_is_wrong_is_told_with_its_line() {
         (
             "{\"ignition\": {\"version\": \"3.3.0\"}, \"storage\": {\"files\": [{\"path\": \"{{ .Spec.Serial }}\"}]}}",
             1,
-            "`m0000` does not begin with /",
+            "is `m0000`, which does not begin with /",
         ),
     ] {
         let wrong = rendered(text).unwrap_err();
