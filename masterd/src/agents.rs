@@ -4,6 +4,7 @@
 pub mod made;
 mod signed;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;

@@ -83,3 +83,35 @@ fn machine_at(config: &Config, node: &Node, address: IpAddr) -> Option<String> {
         .map(|machine| format!("machine {}", machine.serial))
         .or_else(|| of_lease().map(|range| format!("leases or the gateway of {}", range.subnet)))
 }
+
+#[cfg(test)]
+mod tests {
+    use model::node::NodeRole;
+
+    use super::*;
+    use crate::config::ConfigChange;
+    use crate::lu::machine::register;
+    use crate::testing::{NOW, config, node, spec};
+
+    #[test]
+    fn an_agent_serves_at_no_other_hosts_address() {
+        let agent = Node { rack: Some(0), ..node("n2.example", NodeRole::Regular) };
+        let mut config = config(std::slice::from_ref(&agent));
+        let machines = register(&config, &[spec("s1", 0, "worker")], NOW).unwrap();
+        config.apply(machines.into_iter().map(ConfigChange::Machine));
+        for (address, whose) in [
+            ("10.69.0.3", None),
+            ("10.0.0.2", None),
+            ("192.0.2.9", None),
+            ("fd00::3", None),
+            ("10.0.0.1", Some("node n1.example")),
+            ("10.69.0.4", Some("machine s1")),
+            ("10.72.16.4", Some("machine s1")),
+            ("10.69.0.1", Some("leases or the gateway of 10.69.0.0/26")),
+            ("10.69.0.40", Some("leases or the gateway of 10.69.0.0/26")),
+        ] {
+            let owner = owner(&config, &agent, address.parse().unwrap());
+            assert_eq!(owner.as_deref(), whose, "{address}");
+        }
+    }
+}
