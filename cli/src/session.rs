@@ -297,8 +297,12 @@ pub(crate) fn can_draw() -> bool {
 
 /// Reads a file, or standard input where it is `-`.
 pub(crate) fn read_input(path: &Path) -> Result<String, CliError> {
-    String::from_utf8(read_bytes(path)?).map_err(|_error| {
-        let error = io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8");
+    String::from_utf8(read_bytes(path)?).map_err(|error| {
+        let why = match model::boot_template::compression(error.as_bytes()) {
+            Some(format) => format!("it is compressed by {format}; unpack it first"),
+            None => "it is not UTF-8".to_owned(),
+        };
+        let error = io::Error::new(io::ErrorKind::InvalidData, why);
         CliError::Read { path: path.to_owned(), error }
     })
 }

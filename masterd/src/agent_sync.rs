@@ -5,6 +5,7 @@
 //! This is a reconciler: it looks, and what is to be done to the cluster it submits as a job.
 
 pub(crate) mod allow_list;
+mod certificates;
 pub(crate) mod desired_state;
 mod images;
 mod keys;
@@ -221,6 +222,8 @@ impl Reconciler for AgentExchange {
                 sync.is_reached(node, (wanted, due), talk, &exchanged).await;
                 let asked = std::mem::take(&mut exchanged.key_requests);
                 sync.answer_keys(node, &mut talk.answering, asked);
+                let wanted = exchanged.machine_certificate.take();
+                sync.certify(node, &mut talk.answering, wanted);
                 sync.take(node, talk, exchanged).await;
                 Some(Duration::ZERO)
             }

@@ -4,6 +4,7 @@
 pub mod made;
 mod signed;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -178,6 +179,21 @@ impl Agents {
         let certificate = self.0.authority.sign(request, &node.name, &[node.primary_ip], now)?;
         let fingerprint = pin(&certificate)?;
         Ok((certificate, fingerprint))
+    }
+
+    /// Signs the request (PEM) of an agent for what it shows machines, which reach it at these addresses.
+    ///
+    /// # Errors
+    /// The request is wrong.
+    pub(crate) fn certify_for_machines(
+        &self,
+        node: &Node,
+        request: &str,
+        addresses: &BTreeSet<IpAddr>,
+    ) -> Result<String, IdentityError> {
+        let now = Timestamp::from_micros(self.0.clock.now_micros());
+        let addresses: Vec<IpAddr> = addresses.iter().copied().collect();
+        self.0.authority.sign(request, &node.name, &addresses, now)
     }
 
     /// Begins to enrol the node that waits at `address` with this certificate and secret, and

@@ -3,7 +3,7 @@
 //!
 //! In reading order: [`engine`] runs Go's templates within limits, [`functions`] are those that a template
 //! may call, [`facts`] what it is told of a machine; [`tree`] renders a document text by text, [`ignition`]
-//! looks at its outline; [`documents`] gives what the machines of a rack can fetch.
+//! knows what Ignition takes; [`documents`] gives what the machines of a rack can fetch.
 
 mod documents;
 mod engine;
@@ -25,6 +25,7 @@ use crate::config::Config;
 use crate::template::TemplateError;
 pub(crate) use documents::{document, enrols, of_rack, written};
 use engine::{Meter, Program, Wrong};
+use ignition::Taken;
 use tree::{Tree, WrongAt};
 
 /// How user data begins that cloud-init reads as YAML.
@@ -98,6 +99,8 @@ pub(crate) struct Rendered {
     pub(crate) text: String,
     /// The version of Ignition's specification that it declares; empty where it is none of Ignition.
     pub(crate) spec: &'static str,
+    /// What Ignition would warn of.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Prepared {
@@ -139,6 +142,24 @@ impl Prepared {
         self.rendered(&facts::of_machine(config, machine))
     }
 
+    /// What it becomes for a machine, whatever Ignition says of it: a version that was taken before stays in
+    /// use when more is known of what Ignition refuses.
+    ///
+    /// # Errors
+    /// It gives nothing for this one.
+    pub(crate) fn render_kept(
+        &self,
+        config: &Config,
+        machine: &Machine,
+    ) -> Result<String, TemplateError> {
+        match self.made(&facts::of_machine(config, machine))? {
+            Made::Configuration(document) => {
+                text_of(&document).map_err(|why| TemplateError { line: 1, why })
+            }
+            Made::UserData(text) => Ok(text),
+        }
+    }
+
     /// What it becomes for a machine that there is not, which has all labels that the template names.
     ///
     /// # Errors
@@ -169,7 +190,7 @@ impl Prepared {
             Made::Configuration(document) => {
                 configuration(&document).map_err(|why| TemplateError { line: 1, why })
             }
-            Made::UserData(text) => Ok(Rendered { text, spec: "" }),
+            Made::UserData(text) => Ok(Rendered { text, spec: "", warnings: Vec::new() }),
         }
     }
 
@@ -216,6 +237,9 @@ fn ignition_of(
     let whole = |why: String| TemplateError { line: 1, why };
     let document = match serde_json::from_str::<Json>(text) {
         Ok(document) => document,
+        Err(_no_json) if let Some(what) = ignition::what_it_is(text) => {
+            return Err(whole(what.to_owned()));
+        }
         Err(error) if !text.contains("{{") => {
             return Err(TemplateError { line: error.line(), why: error.to_string() });
         }
@@ -256,12 +280,16 @@ fn sabakan(document: Json) -> Result<(Json, Words), String> {
 
 /// A configuration as it is sent.
 fn configuration(document: &Json) -> Result<Rendered, String> {
-    let spec = ignition::check(document)?;
+    let Taken { spec, warnings } = ignition::check(document)?;
+    Ok(Rendered { text: text_of(document)?, spec, warnings })
+}
+
+fn text_of(document: &Json) -> Result<String, String> {
     let text = document.to_string();
-    if text.len() > RENDERED_BYTES_MAX {
-        return Err(format!("it gives more than {RENDERED_BYTES_MAX} bytes"));
+    match text.len() > RENDERED_BYTES_MAX {
+        true => Err(format!("it gives more than {RENDERED_BYTES_MAX} bytes")),
+        false => Ok(text),
     }
-    Ok(Rendered { text, spec })
 }
 
 fn of_text(wrong: Wrong) -> TemplateError {

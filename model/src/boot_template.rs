@@ -55,6 +55,20 @@ pub struct TemplateId {
     text: String,
 }
 
+/// How compressed files begin, each with the program that unpacks it.
+const COMPRESSED: [(&[u8], &str); 4] = [
+    (&[0x1f, 0x8b], "gzip"),
+    (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
+    (b"BZh", "bzip2"),
+];
+
+/// The format of a file that is compressed, of one that is no text.
+#[must_use]
+pub fn compression(file: &[u8]) -> Option<&'static str> {
+    COMPRESSED.iter().find(|(begin, _)| file.starts_with(begin)).map(|(_, format)| *format)
+}
+
 /// Longest version: it is a part of keys and URLs.
 const ID_BYTES_MAX: usize = 63;
 
@@ -261,6 +275,13 @@ mod tests {
         ] {
             assert!(wrong.parse::<TemplateId>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn compressed_files_are_known() {
+        assert_eq!(compression(&[0x1f, 0x8b, 8, 0]), Some("gzip"));
+        assert_eq!(compression(b"\xfd7zXZ\0\0"), Some("xz"));
+        assert_eq!(compression(&[0xff, 0xfe]), None);
     }
 
     #[test]

@@ -94,6 +94,8 @@ paths! {
     renewed_key = "etc/gantry/pki/renewed.key", NODE_USER, "0640";
     /// Certificate of that key: from when it is there, both count.
     renewed_certificate = "etc/gantry/pki/renewed.pem", NODE_USER, "0644";
+    /// Certificate that the agent shows machines: that of its node with the addresses that it serves.
+    machine_certificate = "etc/gantry/pki/machines.pem", NODE_USER, "0644";
     /// Identity of this machine: its node, its cluster and its allow-list.
     membership = "etc/gantry/pki/membership.json", MASTER_USER, "0644";
     /// The store: queue, configuration, machines (keys are paths below it).

@@ -12,7 +12,7 @@ pub mod log;
 pub mod time;
 mod today;
 
-pub use today::Today;
+pub use today::{Today, retire_date};
 
 /// As the specification of 2018 shows it.
 #[must_use]
@@ -92,6 +92,7 @@ mod tests {
         let status =
             json!({"state": "uninitialized", "timestamp": "2018-11-21T01:23:45Z", "duration": 90});
         assert_eq!(today["status"], status);
+        assert_eq!(today["spec"]["retire-date"], today["spec"]["register-date"]);
         assert_eq!(today["spec"]["labels"], json!({"product": "own", "datacenter": "ty3"}));
         assert_eq!(
             today["info"]["network"]["ipv4"][0],

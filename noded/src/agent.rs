@@ -26,6 +26,7 @@ use stdx::daemon::chain;
 
 use crate::facts;
 use crate::host_network::HostNetworks;
+use crate::machine_certificate::MachineCertificates;
 use crate::master_address::MasterAddress;
 use crate::metrics::Calls;
 use crate::powercycle::Powercycle;
@@ -73,6 +74,7 @@ pub struct Agent {
     ssconf: Arc<ssconf::Files>,
     network: Arc<HostNetworks>,
     keys: Arc<KeyDesk>,
+    machines: Arc<MachineCertificates>,
     left: Notify,
 }
 
@@ -105,6 +107,8 @@ pub struct Parts {
     pub network: Arc<HostNetworks>,
     /// Where machines wait for the keys of their disks.
     pub keys: Arc<KeyDesk>,
+    /// What machines are shown there.
+    pub machines: Arc<MachineCertificates>,
     /// Versions of the protocol that it understands.
     pub versions: Versions,
 }
@@ -139,6 +143,7 @@ impl Agent {
             powercycle,
             network,
             keys,
+            machines,
             versions,
         } = parts;
         let ssconf = Arc::new(ssconf::Files::new(&layout));
@@ -162,6 +167,7 @@ impl Agent {
             ssconf,
             network,
             keys,
+            machines,
             left: Notify::new(),
         }
     }
@@ -378,6 +384,7 @@ impl Agent {
             allowed,
             network: &self.network,
             keys: &self.keys,
+            machines: &self.machines,
             certificate_ends: self.identity.ends().ok(),
             turn,
             newest,
@@ -457,6 +464,9 @@ impl Agent {
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,
             Request::RenewBegin(call) => answer(call, |_| self.renew_begin()).await,
             Request::RenewFinish(call) => answer(call, |call| self.renew_finish(call)).await,
+            Request::SetMachineCertificate(call) => {
+                answer(call, |call| self.machine_certificate(call)).await
+            }
             Request::Leave(call) => answer(call, |call| self.leave(call)).await,
             Request::Powercycle(call) => answer(call, async |_| self.powercycle()).await,
         }

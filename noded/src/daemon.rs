@@ -14,7 +14,7 @@ use model::NodeName;
 use model::layout::{KEYS_PORT, Layout};
 use rpc::calls::Membership;
 use rpc::fence::{Fence, Obeyed};
-use rpc::identity::{IdentityError, NodeIdentity};
+use rpc::identity::{IdentityError, MachineCertificate, NodeIdentity};
 use rpc::server::{Limits, Server};
 use rpc::service::AgentService;
 use rpc::tls::{AllowedCallers, machine_server_config, server_config};
@@ -27,6 +27,7 @@ use stdx::{Clock, Tasks};
 
 use crate::agent::{Agent, LedgerEpochs, Parts};
 use crate::host_network::HostNetworks;
+use crate::machine_certificate::MachineCertificates;
 use crate::metrics::{self, Calls, Sources};
 use crate::powercycle::Powercycle;
 use netboot::boot::{self, BootAnswers};
@@ -155,6 +156,8 @@ impl Daemon {
         let obeyed = obeyed(&membership, &restored);
         let epoch = obeyed.epoch;
         let (calls, desk) = (Arc::new(Calls::default()), Arc::<KeyDesk>::default());
+        let machines = Arc::new(machine_certificates(&settings, &identity, &racks));
+        let shown = Arc::clone(&machines.certificate);
         let agent = Arc::new(Agent::new(Parts {
             layout: settings.layout.clone(),
             membership,
@@ -169,6 +172,7 @@ impl Daemon {
             powercycle: Arc::clone(&settings.powercycle),
             network: Arc::clone(&network),
             keys: Arc::clone(&desk),
+            machines,
             versions: settings.versions,
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), obeyed);
@@ -194,7 +198,7 @@ impl Daemon {
         };
         daemon.tasks.spawn("lease sync", lease_sync::serve(asking, daemon.stop.subscribe()));
         let own = identity.name().clone();
-        let keys = (machine_server_config(&identity)?, desk);
+        let keys = (machine_server_config(shown)?, desk);
         daemon.serve(settings, boot_listener, (racks, blobs, keys), (calls, own, server)).await;
         daemon.look_after_address();
         daemon.look_at_network(network);
@@ -366,6 +370,21 @@ async fn open_blobs(settings: &Settings) -> Result<Arc<Blobs>, DaemonError> {
     let opening = tokio::task::spawn_blocking(move || Blobs::open(&directory, bytes_max)).await;
     let opened = opening.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
     Ok(Arc::new(opened?))
+}
+
+fn machine_certificates(
+    settings: &Settings,
+    identity: &Arc<NodeIdentity>,
+    racks: &Arc<Racks>,
+) -> MachineCertificates {
+    let certificate = MachineCertificate::open(Arc::clone(identity), &settings.layout);
+    MachineCertificates {
+        certificate: Arc::new(certificate),
+        racks: Arc::clone(racks),
+        layout: settings.layout.clone(),
+        keys: settings.keys,
+        relays: settings.leasing.relays_only.clone(),
+    }
 }
 
 /// The list that the master sent last; the one of the enrolment where that is of a later epoch.

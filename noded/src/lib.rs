@@ -4,7 +4,7 @@
 //! what an operator must act on, [`enroll`] how a machine joins; [`daemon`] puts the agent
 //! together: [`agent`] answers the master's calls,
 //! [`netboot`] is what it serves to its racks; [`master_address`] and [`ssconf`] are what this
-//! machine has of the master; [`facts`] tells what the machine is made of, [`powercycle`] restarts
+//! machine has of the master; [`machine_certificate`] is what it shows machines; [`facts`] tells what the machine is made of, [`powercycle`] restarts
 //! it, and [`metrics`] counts.
 #![warn(missing_docs)]
 
@@ -19,6 +19,7 @@ pub mod daemon;
 pub mod agent;
 pub mod facts;
 pub mod host_network;
+pub mod machine_certificate;
 pub mod master_address;
 pub mod powercycle;
 pub mod ssconf;

@@ -26,7 +26,7 @@ use crate::link::END_TIME;
 use crate::refusal::Refusal;
 use crate::server::Running;
 use crate::shares::{Holder, Place, holder_of, turn_now};
-use crate::state::{Asker, Front, Peer};
+use crate::state::{Asker, Front, Peer, PlainHttp};
 use crate::switches::{self, DRY_RUN};
 use crate::upload::is_upload;
 
@@ -55,6 +55,8 @@ pub struct Asked {
     pub holder: Holder,
     /// The headers.
     pub headers: HeaderMap,
+    /// Whether it came without TLS.
+    pub is_plain: bool,
     /// The body, whole; empty where it is an upload.
     pub body: Bytes,
     /// The body of an upload, until its route takes it.
@@ -96,6 +98,7 @@ impl FromRequest<Arc<Front>> for Asked {
         };
         let upload = Mutex::new(upload);
         let front = Arc::clone(front);
+        let is_plain = parts.extensions.get::<PlainHttp>().is_some();
         let (headers, method, uri) = (parts.headers, parts.method, parts.uri);
         let (unchanged, peer) = (Mutex::default(), peer.ip().to_canonical());
         let holder = holder_of(&principal, peer);
@@ -106,6 +109,7 @@ impl FromRequest<Arc<Front>> for Asked {
             peer,
             holder,
             headers,
+            is_plain,
             body,
             upload,
             running,

@@ -90,10 +90,10 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let authority = |path| Tls::authority(path, cluster, certificate.provider());
     let clients = clients.map(authority).transpose();
     let tls = Tls::new(certificate, clients.map_err(DaemonError::Clients)?)?;
-    let front = Arc::new(front(&options)?);
     let place = |address, option| Listening { address, purpose: "the front door", option };
     let (door, metrics) = (place(options.listen(), "--address"), options.metrics());
     let (listener, bound) = listen(door)?;
+    let front = Arc::new(front(&options, bound.port())?);
     let plain = options.plain_http.map(|address| listen(place(address, "--plain-http")));
     let plain = plain.transpose()?;
     let (stop, stopped) = watch::channel(false);
@@ -130,7 +130,7 @@ fn listen(place: Listening) -> Result<(TcpListener, SocketAddr), DaemonError> {
     Ok((listener, bound))
 }
 
-fn front(options: &Options) -> Result<Front, DaemonError> {
+fn front(options: &Options, tls_port: u16) -> Result<Front, DaemonError> {
     let layout = options.layout();
     let users = UsersFile::new(options.users());
     if users.current().is_empty() {
@@ -154,6 +154,7 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
         machines_by_address: options.machines_by_address,
         ramdisk_endpoints: !options.no_ramdisk_endpoints,
         ramdisks: ironic::Door::default(),
+        tls_port,
     })
 }
 

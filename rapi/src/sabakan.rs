@@ -84,6 +84,7 @@ pub fn add(routes: Routes) -> Routes {
         )
         .get(states::PATH, "Tell the state of a machine", states::state)
         .put(states::PATH, "Set the state of a machine", states::set)
+        .get(graphql::PATH, "Ask for machines by GraphQL", graphql::serve_query)
         .post(
             graphql::PATH,
             "Ask for machines, or set the state of one, by GraphQL",

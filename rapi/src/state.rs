@@ -42,6 +42,8 @@ pub struct Front {
     pub ramdisk_endpoints: bool,
     /// Where requests of ramdisks are taken in.
     pub ramdisks: Door,
+    /// The port that is served by TLS.
+    pub tls_port: u16,
 }
 
 /// Where a connection comes from.

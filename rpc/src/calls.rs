@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 mod blob;
+mod certificate;
 mod enrol;
 mod key;
 mod lease;
@@ -17,6 +18,7 @@ mod network;
 mod node;
 
 pub use blob::*;
+pub use certificate::*;
 pub use enrol::*;
 pub use key::*;
 pub use lease::*;
@@ -261,6 +263,8 @@ calls! {
         "exchange" Exchange -> Exchanged, Fast, Changes, Fails, Shared;
         /// Answer what a machine asked for the key of its disk, as an exchange told.
         "key_answer" KeyAnswer -> (), Fast, Changes, Fails, Shared;
+        /// Show machines this certificate, as an exchange asked for it.
+        "machine_certificate" SetMachineCertificate -> (), Fast, Changes, Fails, Shared;
         /// Tell another agent of the rack of leases and ramdisks, and wait for more.
         "lease_sync" LeaseSync -> LeasesTold, Fast, Shares, Fails, Shared;
         /// End the lease of an address; may be repeated.

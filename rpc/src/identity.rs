@@ -1,5 +1,6 @@
 //! Who a node is: its key, its certificate, the cluster's authority, and the files that hold them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use rcgen::{
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use x509_parser::extensions::GeneralName;
 
 use model::enrol::Fingerprint;
 use model::{NodeName, Secret, Timestamp};
@@ -23,10 +25,12 @@ use crate::shown::{Pair, Shown};
 mod check;
 mod error;
 mod files;
+mod machines;
 pub mod renewal;
 
 pub use error::IdentityError;
 pub use files::{forget, is_enrolled, load_membership, store_membership};
+pub use machines::MachineCertificate;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 /// How far back validity begins: clocks of new machines are often wrong, seldom by more.
@@ -274,6 +278,15 @@ impl NodeIdentity {
     ) -> Result<Self, IdentityError> {
         let certificate = certificate_from_pem("the node's certificate", certificate)?;
         let authority = certificate_from_pem("the authority's certificate", authority)?;
+        Self::of_parts(name, key, certificate, authority)
+    }
+
+    fn of_parts(
+        name: NodeName,
+        key: PrivateKeyDer<'static>,
+        certificate: CertificateDer<'static>,
+        authority: CertificateDer<'static>,
+    ) -> Result<Self, IdentityError> {
         let pair = Pair::new(certificate, key);
         let pair = pair.map_err(|error| IdentityError::Mismatch { error })?;
         let identity = Self { name, authority, shown: Shown::new(pair), dialer: Dialer::default() };
@@ -309,6 +322,33 @@ impl NodeIdentity {
         ends("the authority's certificate", &self.authority)
     }
 
+    /// A certificate request (PEM) that proves to hold its key.
+    ///
+    /// # Errors
+    /// A failure of the library.
+    pub fn request(&self) -> Result<String, IdentityError> {
+        let key = KeyPair::try_from(&self.shown.current().key);
+        let key = key.map_err(|error| IdentityError::Make { what: "a certificate request", error });
+        NodeKey(key?).request()
+    }
+
+    /// The addresses of its certificate.
+    ///
+    /// # Errors
+    /// The certificate cannot be read.
+    pub fn addresses(&self) -> Result<BTreeSet<IpAddr>, IdentityError> {
+        let (what, current) = ("the node's certificate", self.shown.current());
+        let (_rest, parsed) = x509_parser::parse_x509_certificate(&current.certificate)
+            .map_err(|error| IdentityError::Der { what, error })?;
+        let names = parsed.subject_alternative_name().ok().flatten();
+        let names = names.into_iter().flat_map(|names| &names.value.general_names);
+        let address = |name: &GeneralName<'_>| match name {
+            GeneralName::IPAddress(bytes) => address_of(bytes),
+            _ => None,
+        };
+        Ok(names.filter_map(address).collect())
+    }
+
     /// What it shows in handshakes, now and later.
     pub(crate) fn shown(&self) -> Shown {
         self.shown.clone()
@@ -338,6 +378,11 @@ impl NodeIdentity {
         roots.add(self.authority.clone())?;
         Ok(Arc::new(roots))
     }
+}
+
+fn address_of(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = || <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4().or_else(|_other_length| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
 /// The end of a certificate's validity.

@@ -36,6 +36,11 @@ impl Pair {
         let fingerprint = Fingerprint::of(&certificate);
         Ok(Self { certificate, key, fingerprint, certified: Arc::new(certified) })
     }
+
+    /// Both, as a handshake wants them.
+    pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.certified)
+    }
 }
 
 /// The pair in use; a clone refers to the same. It is asked in every handshake, in either direction.

@@ -17,7 +17,7 @@ use stdx::pinned::Pinned;
 
 use crate::calls::{AllowList, Caller};
 use crate::certificate::provider;
-use crate::identity::NodeIdentity;
+use crate::identity::{MachineCertificate, NodeIdentity};
 
 mod verify;
 
@@ -110,11 +110,13 @@ pub fn server_config(
 ///
 /// # Errors
 /// The cryptography lacks what is needed.
-pub fn machine_server_config(identity: &NodeIdentity) -> Result<ServerConfig, rustls::Error> {
+pub fn machine_server_config(
+    shown: Arc<MachineCertificate>,
+) -> Result<ServerConfig, rustls::Error> {
     let config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(identity.shown()));
+        .with_cert_resolver(shown);
     let mut config = without_resumption(config);
     config.alpn_protocols = vec![ALPN_HTTP1.to_vec()];
     Ok(config)

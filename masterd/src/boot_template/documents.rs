@@ -12,7 +12,7 @@ use model::machine::Machine;
 use model::{Exception, Serial};
 use serde_json::json;
 
-use super::{Prepared, Rendered};
+use super::Prepared;
 use crate::config::Config;
 use crate::template::files::files;
 
@@ -40,8 +40,8 @@ pub(crate) fn of_rack<'a>(
                 let prepared = templates
                     .entry(template.key())
                     .or_insert_with(|| Prepared::new(kind, &template.text).ok());
-                let rendered = prepared.as_ref().and_then(|p| p.render(config, machine).ok());
-                let Some(Rendered { text, .. }) = rendered else { continue };
+                let rendered = prepared.as_ref().and_then(|p| p.render_kept(config, machine).ok());
+                let Some(text) = rendered else { continue };
                 let all = all(config, machine, &template.id, kind, text);
                 let bytes: usize = all.iter().map(|document| written(&document.text)).sum();
                 let Some(rest) = room.checked_sub(bytes) else { continue };

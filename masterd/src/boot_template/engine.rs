@@ -17,7 +17,7 @@ use gotmpl::{MissingKey, Template, TemplateError, Value};
 
 use model::boot_template::{ENROL_TOKEN, MY_URL, MY_URL_HTTPS};
 
-use super::functions::{self, NAMES};
+use super::functions::{self, NAMES, OF_CONSTANTS};
 use super::{Place, Words};
 
 /// Steps of rendering all of one template for a machine: a few hundred files, each with some hundred
@@ -32,8 +32,14 @@ const STEP_BYTES: usize = 64;
 /// The functions that only a rewritten template calls: no template can write their names.
 pub(super) const STEP: &str = "step!";
 pub(super) const PUT: &str = "put!";
-/// As [`PUT`], for what the function `json` has escaped already.
+/// As [`PUT`], for what the function `json` has escaped already, and for what the template itself says.
 pub(super) const RAW: &str = "raw!";
+/// As `index`, where the value is inserted: it must be there.
+pub(super) const INDEX: &str = "index!";
+/// What a loop runs over.
+pub(super) const RANGED: &str = "ranged!";
+/// Bytes of the name of a label, as sabakan has it.
+const LABEL_BYTES_MAX: usize = 63;
 /// What stands behind a text while it is read.
 const BEHIND: &str = "behind";
 /// The name of the text outside all definitions; nobody can define it.
@@ -53,18 +59,33 @@ pub(super) struct Wrong {
 const WORDS: [(&str, &str); 3] =
     [(MY_URL_HTTPS, "Q_9-w.z"), (MY_URL, "Zx.q"), (ENROL_TOKEN, "W.5-p_k")];
 
-/// Counts the steps of a run, over all texts of a template.
+/// Counts the steps of a run, over all texts of a template, and knows what the run is for.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     steps: AtomicU64,
     line: AtomicUsize,
     probes: AtomicBool,
+    /// Where the labels of the machine are, which are a map of texts to Go.
+    labels: AtomicUsize,
 }
 
 impl Meter {
     /// Begins the run for another machine.
     pub(super) fn reset(&self) {
         self.steps.store(0, Ordering::Relaxed);
+    }
+
+    /// Remembers where the labels of a machine are.
+    fn begin(&self, machine: &Value) {
+        let labels = machine.field("Spec").and_then(|spec| spec.field("Labels"));
+        self.line.store(1, Ordering::Relaxed);
+        self.labels.store(labels.map_or(0, place_of), Ordering::Relaxed);
+    }
+
+    /// Whether a value is the labels of the machine.
+    pub(super) fn is_labels(&self, value: &Value) -> bool {
+        let place = place_of(value);
+        place != 0 && place == self.labels.load(Ordering::Relaxed)
     }
 
     /// Whether templates get the other ones of [`WORDS`] from now on.
@@ -109,6 +130,14 @@ impl Meter {
             return Err(refusal(format!("a value has more than {VALUE_BYTES_MAX} bytes")));
         }
         self.spend(u64::try_from(bytes / STEP_BYTES).unwrap_or(u64::MAX))
+    }
+}
+
+/// Where a map is; 0 for anything else.
+fn place_of(value: &Value) -> usize {
+    match value {
+        Value::Map(map) => Arc::as_ptr(map).addr(),
+        _ => 0,
     }
 }
 
@@ -161,7 +190,7 @@ impl Program {
 
     /// What it gives for one machine, at most `bytes_max`.
     pub(super) fn run(&self, machine: &Value, bytes_max: usize) -> Result<String, Wrong> {
-        self.meter.line.store(1, Ordering::Relaxed);
+        self.meter.begin(machine);
         let mut output = Bounded { text: String::new(), bytes_max, is_full: false };
         let done = self.template.execute_template_fmt(&mut output, MAIN, machine);
         let line = self.meter.line.load(Ordering::Relaxed);
@@ -268,13 +297,28 @@ impl Rewriting<'_> {
         self.pipe(&action.pipe)?;
         let mut action = action.clone();
         if action.pipe.decl.is_empty() {
-            let last = action.pipe.commands.last().and_then(|command| command.args.first());
-            let is_json = matches!(last, Some(Expr::Identifier(_, name)) if name == "json");
-            let takes_json = matches!(self.place, Place::Json | Place::Yaml);
-            let put = if is_json && takes_json { RAW } else { PUT };
+            let put = self.put(&action.pipe);
+            let last = action.pipe.commands.last_mut().and_then(|command| command.args.first_mut());
+            if let Some(Expr::Identifier(_, name)) = last
+                && name == "index"
+            {
+                *name = INDEX.into();
+            }
             action.pipe.commands.push(call(action.pos, put, Vec::new()));
         }
         Ok(action)
+    }
+
+    /// The function that inserts a value.
+    fn put(&self, pipe: &PipeNode) -> &'static str {
+        let last = pipe.commands.last().and_then(|command| command.args.first());
+        let is_json = matches!(last, Some(Expr::Identifier(_, name)) if name == "json");
+        match self.place {
+            Place::Json if is_json => RAW,
+            Place::Yaml if is_json || is_constant(pipe) => RAW,
+            Place::Script if is_constant(pipe) => RAW,
+            Place::Value | Place::Json | Place::Yaml | Place::Script => PUT,
+        }
     }
 
     fn branch(&mut self, branch: &BranchNode) -> Result<BranchNode, Wrong> {
@@ -286,6 +330,7 @@ impl Rewriting<'_> {
     /// Each turn of a loop is a step, be its body empty.
     fn range(&mut self, branch: &BranchNode) -> Result<BranchNode, Wrong> {
         let mut branch = self.branch(branch)?;
+        branch.pipe.commands.push(call(branch.pos, RANGED, Vec::new()));
         branch.body.nodes.insert(0, step(branch.pos));
         Ok(branch)
     }
@@ -303,16 +348,38 @@ impl Rewriting<'_> {
                 let why = format!("there is no function `{name}`, only {}", NAMES.join(", "));
                 return Err(Wrong { line: pos.line, why });
             }
+            // Behind the word `Labels`, or where `with` has the labels themselves be the dot.
             Expr::Field(_, fields) | Expr::Variable(_, _, fields) => {
-                let label = fields.iter().skip_while(|field| *field != "Labels").nth(1);
+                let behind = fields.iter().skip_while(|field| *field != "Labels").nth(1);
+                let label = behind.or_else(|| fields.first().filter(|_| fields.len() == 1));
                 self.labels.extend(label.map(ToString::to_string));
             }
+            // What `index` names may stand anywhere.
+            Expr::String(_, text) => {
+                let is_name = !text.is_empty() && text.len() <= LABEL_BYTES_MAX;
+                self.labels.extend(is_name.then(|| text.to_string()));
+            }
             Expr::Pipe(_, pipe) => self.pipe(pipe)?,
-            Expr::Chain(_, inner, _) => self.expression(inner)?,
-            Expr::Dot(_) | Expr::String(..) | Expr::Number(..) | Expr::Bool(..) | Expr::Nil(_) => {}
+            Expr::Chain(_, inner, fields) => {
+                self.expression(inner)?;
+                self.labels.extend(fields.first().map(ToString::to_string));
+            }
+            Expr::Dot(_) | Expr::Number(..) | Expr::Bool(..) | Expr::Nil(_) => {}
         }
         Ok(())
     }
+}
+
+/// Whether a pipeline gives what the template itself says: its texts and numbers, and what functions make of
+/// them alone.
+fn is_constant(pipe: &PipeNode) -> bool {
+    let mut arguments = pipe.commands.iter().flat_map(|command| &command.args);
+    arguments.all(|argument| match argument {
+        Expr::String(..) | Expr::Number(..) | Expr::Bool(..) => true,
+        Expr::Identifier(_, name) => OF_CONSTANTS.contains(&name.as_str()),
+        Expr::Pipe(_, pipe) => is_constant(pipe),
+        Expr::Field(..) | Expr::Variable(..) | Expr::Chain(..) | Expr::Dot(_) | Expr::Nil(_) => false,
+    })
 }
 
 /// A node that counts a step.

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use gotmpl::{FuncMap, Template, TemplateError, Value, html_escape, js_escape, url_encode};
 use model::boot_template::{ENROL_TOKEN, MY_URL, MY_URL_HTTPS};
 
-use super::engine::{Meter, PUT, RAW, refusal};
-use super::{Place, Words};
+use super::engine::{INDEX, Meter, PUT, RANGED, RAW, refusal};
+use super::{Place, Words, facts};
 
 /// The functions that a template may call. Go's `call` is not among them: nothing here is a function.
 pub(super) const NAMES: &[&str] = &[
@@ -39,6 +39,10 @@ pub(super) const NAMES: &[&str] = &[
     "urlquery",
 ];
 
+/// Those that make a constant of constants.
+pub(super) const OF_CONSTANTS: &[&str] =
+    &["add", "sub", "mul", "div", "print", "println", "printf", "html", "js", "urlquery"];
+
 /// Longest width or precision of `printf`: a line of any file.
 const WIDTH_MAX: usize = 1_000;
 
@@ -61,6 +65,15 @@ pub(super) fn all(words: &Words, meter: &Arc<Meter>, place: Place) -> FuncMap {
     with("sub", |_, given| arithmetic(given, i64::checked_sub, |a, b| a - b));
     with("mul", |_, given| arithmetic(given, i64::checked_mul, |a, b| a * b));
     with("div", |_, given| arithmetic(given, i64::checked_div, |a, b| a / b));
+    with("index", |meter, given| indexed(meter, given, false));
+    with(INDEX, |meter, given| indexed(meter, given, true));
+    with(RANGED, |_, given| no_structure(one(given, "range")?).cloned());
+    with("len", |_, given| {
+        let value = no_structure(one(given, "len")?)?;
+        let none = || refusal(format!("a value of type {} has no length", value.type_name()));
+        let length = value.len().and_then(|length| i64::try_from(length).ok());
+        length.map(Value::Int).ok_or_else(none)
+    });
     with("print", |meter, given| printed(meter, given, false));
     with("println", |meter, given| printed(meter, given, true));
     with("printf", printf);
@@ -90,9 +103,44 @@ fn one<'a>(given: Given<'a>, name: &str) -> Result<&'a Value, TemplateError> {
     }
 }
 
+/// A value that is no structure: Go does not count the fields of one.
+fn no_structure(value: &Value) -> Result<&Value, TemplateError> {
+    match facts::is_structure(value) {
+        true => Err(refusal("a structure has named fields, and is no list or map".to_owned())),
+        false => Ok(value),
+    }
+}
+
+/// A value within others. To Go a label that is not there is an empty text, unless it `must_be` there.
+fn indexed(meter: &Meter, given: Given<'_>, must_be: bool) -> Made {
+    let [value, keys @ ..] = given else {
+        return Err(refusal("index takes a list or map, and what is sought in it".to_owned()));
+    };
+    let mut value = value.clone();
+    for key in keys {
+        let found = no_structure(&value)?.index(key)?;
+        value = match found {
+            Value::Nil if must_be && meter.is_labels(&value) => {
+                return Err(refusal(format!("there is no label `{key}` here")));
+            }
+            Value::Nil if meter.is_labels(&value) => Value::String("".into()),
+            found => found,
+        };
+    }
+    Ok(value)
+}
+
+/// A value as it is printed.
+fn shown(value: &Value) -> Result<&Value, TemplateError> {
+    match facts::printed(value) {
+        Some(moment) => Ok(moment),
+        None => no_structure(value),
+    }
+}
+
 /// A value as the text that is inserted.
 fn inserted(value: &Value, place: Place) -> Result<String, TemplateError> {
-    let text = match value {
+    let text = match facts::printed(value).unwrap_or(value) {
         Value::Nil => return Err(refusal("a value that is inserted is missing".to_owned())),
         Value::Map(_) | Value::List(_) | Value::Function(_) => {
             let why = "a map or list is no text: name one of its values, or write `| json`";
@@ -124,7 +172,7 @@ fn plain(text: String, reader: &str, remedy: &str) -> Result<String, TemplateErr
         None => Ok(text),
         Some(c) => Err(refusal(format!(
             "{c:?} of a value may be more than text to {reader}; only letters, digits, blanks and \
-             `-_.,:/@+=%` are inserted{remedy}"
+             `-_.,:/@+=%` are inserted, and what the template itself says, as {{{{ \"{c}\" }}}}{remedy}"
         ))),
     }
 }
@@ -140,8 +188,16 @@ fn json(value: &Value) -> Result<serde_json::Value, TemplateError> {
         Value::String(text) => Json::from(text.as_ref()),
         Value::List(list) => Json::Array(list.iter().map(json).collect::<Result<_, _>>()?),
         Value::Map(map) => {
-            let entry = |(key, value): (&Arc<str>, &Value)| Ok((key.to_string(), json(value)?));
-            Json::Object(map.iter().map(entry).collect::<Result<_, TemplateError>>()?)
+            if let Some(moment) = facts::in_json(value) {
+                return json(moment);
+            }
+            let name = |key: &str| match facts::is_structure(value) {
+                true => facts::name_in_json(key).map(str::to_owned),
+                false => Some(key.to_owned()),
+            };
+            let named = map.iter().filter_map(|(key, value)| Some((name(key)?, value)));
+            let entry = |(key, value)| Ok((key, json(value)?));
+            Json::Object(named.map(entry).collect::<Result<_, TemplateError>>()?)
         }
         Value::Function(_) => return Err(refusal("a function has no JSON".to_owned())),
     })
@@ -192,7 +248,7 @@ fn printed(meter: &Meter, given: Given<'_>, is_line: bool) -> Made {
         if before.is_some_and(|before| is_line || (!is_text(before) && !is_text(value))) {
             text.push(' ');
         }
-        text.push_str(&value.to_string());
+        text.push_str(&shown(value)?.to_string());
         meter.room(text.len())?;
     }
     if is_line {
@@ -244,6 +300,7 @@ fn printf(meter: &Meter, given: Given<'_>) -> Made {
         }
         let value = values.next();
         let value = value.ok_or_else(|| refusal(format!("printf: `%{one}` has no value")))?;
+        let value = shown(value)?;
         meter.room(value.to_string().len())?;
         let words = [("Format", Value::String(format!("%{one}").into())), ("Value", value.clone())];
         let words = words.map(|(name, value)| (name.into(), value));

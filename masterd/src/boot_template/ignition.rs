@@ -1,41 +1,55 @@
-//! Core: which versions of Ignition's specification there are, and the outline of a configuration. A
-//! system that meets a version that it does not know stops in an emergency shell, and tells no reason.
+//! Core: what Ignition takes. A system that meets a version of its specification that it does not know, or a
+//! value that it refuses, stops in an emergency shell and tells that on its console alone. So its rules are
+//! here, as its own validator has them, with the few more whose breach it finds out while it works.
+//!
+//! In reading order: [`v3`] and [`v2`] are the tables of the versions, and [`schema`] reads a configuration by
+//! one; [`values`] are the checks of single values, with [`url`] and [`unit`]; [`rules`] are what must hold
+//! between values. [`foreign`] knows files that are something else.
 
+mod foreign;
+mod rules;
+mod schema;
+mod unit;
+mod url;
+mod v2;
+mod v3;
 mod values;
+
+#[cfg(test)]
+mod differential;
+#[cfg(test)]
+mod tests;
 
 use serde_json::Value;
 
-/// Versions, each with the sections that it has.
-const SPECS: &[(&str, &[&str])] = &[
-    ("2.2.0", OLD),
-    ("2.3.0", OLD),
-    ("3.0.0", NEW),
-    ("3.1.0", NEW),
-    ("3.2.0", NEW),
-    ("3.3.0", NEWEST),
-    ("3.4.0", NEWEST),
-    ("3.5.0", NEWEST),
-    ("3.6.0", NEWEST),
-];
-const OLD: &[&str] = &["ignition", "networkd", "passwd", "storage", "systemd"];
-const NEW: &[&str] = &["ignition", "passwd", "storage", "systemd"];
-const NEWEST: &[&str] = &["ignition", "kernelArguments", "passwd", "storage", "systemd"];
+pub(super) use foreign::what_it_is;
+use schema::{Object, Spec};
 
-/// Lists that a configuration may hold, each with what every entry of it must have.
-const LISTS: &[(&str, &str, &str)] = &[
-    ("storage", "files", "path"),
-    ("storage", "directories", "path"),
-    ("storage", "links", "path"),
-    ("storage", "disks", "device"),
-    ("systemd", "units", "name"),
-    ("networkd", "units", "name"),
-    ("passwd", "users", "name"),
-    ("passwd", "groups", "name"),
+/// Versions, each with its place among them and its table.
+const SPECS: &[(&str, Spec, &Object)] = &[
+    ("2.2.0", Spec(2, 2), &v2::CONFIG),
+    ("2.3.0", v2::V2_3, &v2::CONFIG),
+    ("3.0.0", Spec(3, 0), &v3::CONFIG),
+    ("3.1.0", v3::V3_1, &v3::CONFIG),
+    ("3.2.0", v3::V3_2, &v3::CONFIG),
+    ("3.3.0", v3::V3_3, &v3::CONFIG),
+    ("3.4.0", v3::V3_4, &v3::CONFIG),
+    ("3.5.0", v3::V3_5, &v3::CONFIG),
+    ("3.6.0", v3::V3_6, &v3::CONFIG),
 ];
+
+/// A configuration that Ignition takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// The version that it declares.
+    pub(super) spec: &'static str,
+    /// What Ignition would warn of: keys that it passes over, and more.
+    pub(super) warnings: Vec<String>,
+}
 
 /// The version in full, of one as sabakan writes it: `2.3`.
 pub(super) fn in_full(version: &str) -> Result<&'static str, String> {
-    let known = SPECS.iter().map(|(spec, _)| *spec);
+    let known = SPECS.iter().map(|(spec, ..)| *spec);
     let found = known.clone().find(|spec| *spec == version || *spec == format!("{version}.0"));
     found.ok_or_else(|| {
         let all: Vec<&str> = known.collect();
@@ -47,100 +61,23 @@ pub(super) fn in_full(version: &str) -> Result<&'static str, String> {
     })
 }
 
-/// Looks at the outline of a configuration; gives the version that it declares.
-pub(super) fn check(document: &Value) -> Result<&'static str, String> {
-    let Some(sections) = document.as_object() else {
+/// Looks at a configuration.
+///
+/// # Errors
+/// Ignition would refuse it.
+pub(super) fn check(document: &Value) -> Result<Taken, String> {
+    if !document.is_object() {
         return Err("a configuration is a JSON object".to_owned());
-    };
+    }
     let version = document.pointer("/ignition/version").and_then(Value::as_str);
-    let version = version.ok_or("it has no `ignition.version`, such as \"3.3.0\"")?;
-    let spec = in_full(version)?;
-    if spec != version {
-        return Err(format!("`ignition.version` is \"{version}\"; write \"{spec}\""));
-    }
-    let known =
-        SPECS.iter().find(|(known, _)| *known == spec).map_or(OLD, |(_, sections)| sections);
-    for (name, section) in sections {
-        if !known.contains(&name.as_str()) {
-            let known = known.join(", ");
-            return Err(format!("Ignition {spec} has no section `{name}`, only {known}"));
-        }
-        if !section.is_object() {
-            return Err(format!("section `{name}` is no JSON object"));
-        }
-    }
-    LISTS.iter().try_for_each(|list| entries(document, *list))?;
-    values::check(document, known == OLD)?;
-    Ok(spec)
-}
-
-fn entries(document: &Value, (section, list, wanted): (&str, &str, &str)) -> Result<(), String> {
-    let Some(found) = document.get(section).and_then(|section| section.get(list)) else {
-        return Ok(());
+    let version = version.ok_or_else(|| {
+        foreign::what_document(document).unwrap_or("it has no `ignition.version`, such as \"3.3.0\"")
+    })?;
+    let in_full = in_full(version)?;
+    let known = SPECS.iter().find(|(spec, ..)| *spec == version);
+    let Some((spec, number, table)) = known else {
+        return Err(format!("`ignition.version` is \"{version}\"; write \"{in_full}\""));
     };
-    let wrong = |why: &str| format!("`{section}.{list}` {why}");
-    if found.is_null() {
-        return Ok(());
-    }
-    let found = found.as_array().ok_or_else(|| wrong("is no JSON list"))?;
-    for (at, entry) in found.iter().enumerate() {
-        let value = entry.get(wanted).and_then(Value::as_str).filter(|value| !value.is_empty());
-        let value = value.ok_or_else(|| wrong(&format!("entry {at} has no `{wanted}`")))?;
-        if matches!(wanted, "path" | "device") && !value.starts_with('/') {
-            return Err(wrong(&format!("entry {at}: `{value}` does not begin with /")));
-        }
-        if wanted == "name" && value.contains(['/', '\n']) {
-            return Err(wrong(&format!("entry {at}: {value:?} is no name")));
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn outlines() {
-        for (document, spec) in [
-            (json!({"ignition": {"version": "2.3.0"}, "networkd": {}}), "2.3.0"),
-            (json!({"ignition": {"version": "3.3.0"}, "kernelArguments": {}}), "3.3.0"),
-            (
-                json!({"ignition": {"version": "3.0.0"}, "storage": {"files": [{"path": "/a"}]}}),
-                "3.0.0",
-            ),
-            (json!({"ignition": {"version": "2.2.0"}, "systemd": {"units": null}}), "2.2.0"),
-        ] {
-            assert_eq!(check(&document), Ok(spec));
-        }
-        for (document, words) in [
-            (json!([]), "a JSON object"),
-            (json!({}), "no `ignition.version`"),
-            (json!({"ignition": {"version": 3}}), "no `ignition.version`"),
-            (json!({"ignition": {"version": "2.1.0"}}), "emergency shell; write one of 2.2.0"),
-            (json!({"ignition": {"version": "3.9.0"}}), "3.9.0"),
-            (json!({"ignition": {"version": "3.3"}}), "write \"3.3.0\""),
-            (json!({"ignition": {"version": "3.3.0"}, "networkd": {}}), "no section `networkd`"),
-            (json!({"ignition": {"version": "3.2.0"}, "kernelArguments": {}}), "no section"),
-            (json!({"ignition": {"version": "3.2.0"}, "storage": []}), "`storage` is no"),
-            (json!({"ignition": {"version": "3.2.0"}, "storage": {"files": {}}}), "no JSON list"),
-            (
-                json!({"ignition": {"version": "3.2.0"}, "storage": {"files": [{}]}}),
-                "entry 0 has no",
-            ),
-            (
-                json!({"ignition": {"version": "3.2.0"}, "storage": {"files": [{"path": "a"}]}}),
-                "does not begin with /",
-            ),
-            (
-                json!({"ignition": {"version": "3.2.0"}, "systemd": {"units": [{"name": "a/b"}]}}),
-                "is no name",
-            ),
-        ] {
-            let why = check(&document).unwrap_err();
-            assert!(why.contains(words), "{why}");
-        }
-    }
+    let warnings = schema::read(document, table, *number)?;
+    Ok(Taken { spec, warnings })
 }

@@ -95,6 +95,82 @@ fn no_label_breaks_a_document() {
     assert_eq!(source, "data:,%22a%22%20%26%20%7Bb%7D%5Cc%0Ad%25");
 }
 
+fn text_of_machine(template: &str) -> Result<String, TemplateError> {
+    let template = ignition(template);
+    let text = rendered(&template)?.text;
+    let document: Json = serde_json::from_str(&text).unwrap();
+    Ok(document["systemd"]["units"][0]["contents"].as_str().unwrap().to_owned())
+}
+
+/// The words are sabakan's, as neco's templates use them.
+#[test]
+fn a_machine_is_told_as_by_sabakan() {
+    let place = |address: &str| {
+        json!({"address": address, "netmask": "255.255.255.192", "maskbits": 26, "gateway": "10.69.0.1"})
+    };
+    let bmc = json!({"address": "10.72.16.4", "netmask": "255.255.240.0", "maskbits": 20, "gateway": "10.72.16.1"});
+    let read = |template: &str| -> Json { serde_json::from_str(&text_of_machine(template).unwrap()).unwrap() };
+    assert_eq!(read("{{ json .Info.BMC }}"), json!({ "ipv4": bmc }));
+    assert_eq!(read("{{ json (index .Info.Network.IPv4 0) }}"), place("10.69.0.4"));
+    let whole = read("{{ json . }}");
+    assert_eq!(whole["spec"]["index-in-rack"], 4, "{whole}");
+    assert_eq!(whole["spec"]["register-date"], "2023-11-14T22:13:20Z");
+    assert_eq!(whole["status"], json!({"state": "uninitialized", "timestamp": "2023-11-14T22:13:20Z"}));
+    for (template, told) in [
+        ("{{ .Info.BMC.IPv4.Netmask }}/{{ .Info.BMC.IPv4.MaskBits }} {{ .Info.BMC.IPv4.Gateway }}", "255.255.240.0/20 10.72.16.1"),
+        ("{{ (index .Info.Network.IPv4 1).MaskBits }} {{ (index .Info.Network.IPv4 1).Gateway }}", "26 10.69.0.65"),
+        ("{{ range .Info.Network.IPv4 }}{{ .Address }} {{ end }}", "10.69.0.4 10.69.0.68 10.69.0.132 "),
+        ("{{ .Status.State }} {{ .Spec.RegisterDate }}", "uninitialized 2023-11-14 22:13:20 +0000 UTC"),
+        ("{{ print .Spec.RetireDate }}", "2023-11-14 22:13:20 +0000 UTC"),
+        ("{{ json .Spec.RetireDate }}", "\"2023-11-14T22:13:20Z\""),
+        ("{{ add 64600 .Spec.Rack }} {{ .Spec.Role }} {{ len .Spec.IPv6 }}", "64600 worker 0"),
+        ("{{ if .Info }}yes{{ end }}{{ len .Spec.Labels }}", "yes2"),
+        ("{{ range $name, $value := .Spec.Labels }}{{ $name }} {{ end }}", "plain zone "),
+    ] {
+        assert_eq!(text_of_machine(template).as_deref(), Ok(told), "{template}");
+    }
+    for (template, words) in [
+        ("{{ range .Spec }}{{ . }}{{ end }}", "a structure"),
+        ("{{ len .Info }}", "a structure"),
+        ("{{ print .Info }}", "a structure"),
+        ("{{ index .Spec \"Serial\" }}", "a structure"),
+        ("{{ .Info.BMC }}", "no text"),
+        ("{{ .Spec.RegisterDate.Year }}", "no `Year`"),
+    ] {
+        let why = text_of_machine(template).expect_err(template).why;
+        assert!(why.contains(words), "{template}: {why}");
+    }
+}
+
+/// What is uploaded is tried for a sample machine, also before there are rules of addresses.
+#[test]
+fn a_sample_machine_has_whatever_a_template_names() {
+    let words = "{{ index .Spec.Labels `machine-type` }}{{ .Spec.Labels.zone }}{{ .Info.BMC.IPv4.Gateway }}\
+                 {{ (index .Info.Network.IPv4 1).MaskBits }}{{ .Spec.BMC.IPv4 }}{{ .Status.State }}\
+                 {{ .Spec.RetireDate }}{{ with .Spec.Labels }}{{ .product }}{{ index . `a.b` }}{{ end }}";
+    for ipam in [true, false] {
+        let mut config = cluster(0);
+        if !ipam {
+            config.ipam = None;
+        }
+        let prepared = Prepared::new(TemplateKind::Ignition, &ignition(words)).unwrap();
+        let sample = prepared.sample(&config, "worker").unwrap();
+        assert!(sample.text.contains("samplesample10.72.16.1"), "{}", sample.text);
+    }
+}
+
+#[test]
+fn other_files_are_named() {
+    for (text, words) in [
+        ("variant: fcos\nversion: 1.4.0\nstorage: {}\n", "Butane"),
+        ("variant: fcos\nversion: 1.4.0\npasswd:\n  users: [{name: \"{{ .Spec.Serial }}\"}]\n", "Butane"),
+        ("{\"variant\": \"fcos\", \"version\": \"1.4.0\"}", "Butane"),
+        ("#cloud-config\nhostname: a\n", "cloud-init"),
+    ] {
+        assert!(rendered(text).unwrap_err().why.contains(words), "{text}");
+    }
+}
+
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     for (text, line, words) in [
@@ -121,7 +197,7 @@ fn what_is_wrong_is_told_with_its_line() {
         (
             "{\"ignition\": {\"version\": \"3.3.0\"}, \"storage\": {\"files\": [{\"path\": \"{{ .Spec.Serial }}\"}]}}",
             1,
-            "`m0000` does not begin with /",
+            "is `m0000`, which does not begin with /",
         ),
     ] {
         let wrong = rendered(text).unwrap_err();
@@ -146,6 +222,8 @@ fn user_data() {
     let told = of(yaml).unwrap();
     assert_eq!(told, "#cloud-config\nhostname: m0000\nzone: \"\\\"a\\\" & {b}\\\\c\\nd%\"\n");
     assert_eq!(of("#!/bin/sh\necho {{ .Spec.Serial }}\n").unwrap(), "#!/bin/sh\necho m0000\n");
+    let braces = "#!/bin/sh\ndocker ps --format '{{ \"{{\" }}.ID}}' {{ `\"$HOME\"` }}\n";
+    assert_eq!(of(braces).unwrap(), "#!/bin/sh\ndocker ps --format '{{.ID}}' \"$HOME\"\n");
     for (text, words) in [
         ("hostname: a", "begins with #cloud-config or #!"),
         ("", "begins with"),
@@ -153,6 +231,7 @@ fn user_data() {
         ("#cloud-config\n[a]", "no YAML"),
         ("#cloud-config\na: {{ .Spec.Labels.zone }}", "more than text to YAML"),
         ("#!/bin/sh\necho '{{ .Spec.Labels.zone }}'", "more than text to a shell"),
+        ("#!/bin/sh\necho '{{ \"{{\" }}{{ .Spec.Labels.zone }}'", "more than text to a shell"),
         ("#!/bin/sh\necho {{ .Spec.Labels.other }}", "no `other`"),
     ] {
         let wrong = of(text).unwrap_err();

@@ -14,9 +14,12 @@ use model::opcode::{BootTemplateAdd, BootTemplateRemove};
 use model::{Exception, Timestamp, Word};
 
 use super::{Context, Failure, LogicalUnit, Wanted, rack, wrong};
-use crate::boot_template::{Prepared, written};
+use crate::boot_template::{Prepared, Rendered, written};
 use crate::config::{Config, ConfigChange};
 use crate::queue::Decision;
+
+/// Warnings of one upload that its log has: a template with more has the same fault in each of its files.
+const WARNINGS_MAX: usize = 20;
 
 impl LogicalUnit for BootTemplateAdd {
     type Plan = ();
@@ -35,8 +38,15 @@ impl LogicalUnit for BootTemplateAdd {
     async fn exec(self, (): (), context: &mut Context) -> Result<String, Failure> {
         let now = context.now();
         let added = context.transact(move |config| added(&self, config, now)).await?;
-        let Added { template, machines, racks, newer, dropped } = added;
+        let Added { template, machines, racks, newer, dropped, warnings } = added;
         let key = template.key();
+        let left_out = warnings.len().saturating_sub(WARNINGS_MAX);
+        for warning in warnings.into_iter().take(WARNINGS_MAX) {
+            context.say(format!("warning: {warning}")).await;
+        }
+        if left_out > 0 {
+            context.say(format!("{left_out} further warnings are left out")).await;
+        }
         let told = match newer {
             None => format!("{machines} machines get {key} when they boot"),
             Some(newer) => format!("{key} is kept; machines get {newer}, which is newer"),
@@ -61,6 +71,8 @@ struct Added {
     newer: Option<BootTemplateKey>,
     /// Versions that were too many.
     dropped: Vec<BootTemplateKey>,
+    /// What Ignition would warn of.
+    warnings: Vec<String>,
 }
 
 /// The same upload again is the same success.
@@ -90,7 +102,8 @@ fn added(op: &BootTemplateAdd, config: &Config, now: Timestamp) -> Decision<Adde
     let prepared =
         Prepared::new(*kind, text).map_err(|why| wrong(format!("template {key}: {why}")))?;
     let sample = prepared.sample(config, role.as_str());
-    let spec = sample.map_err(|why| refuse("a sample machine", &why))?.spec;
+    let sample = sample.map_err(|why| refuse("a sample machine", &why))?;
+    let Rendered { spec, warnings, .. } = sample;
     let newest = versions.last();
     if let Some(other) = newest.filter(|newest| is_other_major(&newest.spec, spec) && !other_spec) {
         let why = format!(
@@ -122,7 +135,7 @@ fn added(op: &BootTemplateAdd, config: &Config, now: Timestamp) -> Decision<Adde
         changes.extend(dropped.iter().cloned().map(ConfigChange::BootTemplateRemoved));
     }
     let newer = newest.filter(|newest| newest.id > *id).map(|newest| newest.key());
-    Ok((changes, Added { template, machines, racks, newer, dropped }))
+    Ok((changes, Added { template, machines, racks, newer, dropped, warnings }))
 }
 
 /// Whether two versions of a specification differ in their first number.

@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::today::NEVER;
 use crate::dhcp::DhcpConfig;
 use crate::rack::LEASE_SECONDS;
 use crate::time::Timestamp;
@@ -12,6 +11,8 @@ use crate::time::Timestamp;
 const DECIDED: [&str; 4] = ["index-in-rack", "ipv4", "ipv6", "register-date"];
 /// When a machine is to be taken out of use.
 const RETIRE_DATE: &str = "retire-date";
+/// No moment, as Go writes it.
+const NEVER: &str = "0001-01-01T00:00:00Z";
 /// The length of a lease.
 const LEASE_MINUTES: &str = "lease-minutes";
 /// sabakan's name servers, with our name.

@@ -12,8 +12,12 @@ use crate::machine::life::Status as State;
 use crate::machine::{Addresses, Labels, Machine};
 use crate::time::Timestamp;
 
-/// No moment, as Go writes it.
-pub(super) const NEVER: &str = "0001-01-01T00:00:00Z";
+/// When a machine is to be taken out of use. Where nobody said that, it is when it was registered, as sabakan
+/// has it.
+#[must_use]
+pub fn retire_date(machine: &Machine) -> Timestamp {
+    machine.retire_date.unwrap_or(machine.register_date)
+}
 
 /// A machine at a moment. Product and data centre, which are labels there, are shown as labels, too.
 #[derive(Debug, Serialize)]
@@ -114,7 +118,7 @@ impl<'m> Today<'m> {
             labels,
             rack: machine.rack,
             register_date: time::shown(machine.register_date),
-            retire_date: machine.retire_date.map_or_else(|| NEVER.to_owned(), time::shown),
+            retire_date: time::shown(retire_date(machine)),
             role: &machine.role,
             serial: &machine.serial,
         };

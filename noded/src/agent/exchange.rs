@@ -16,6 +16,7 @@ use rpc::{Failure, FailureKind};
 use stdx::daemon::chain;
 
 use crate::host_network::HostNetworks;
+use crate::machine_certificate::MachineCertificates;
 use netboot::key_desk::KeyDesk;
 use netboot::ledger::Ledger;
 use netboot::rack::Racks;
@@ -27,6 +28,7 @@ pub(super) struct Turn<'a> {
     pub(super) allowed: &'a AllowedCallers,
     pub(super) network: &'a HostNetworks,
     pub(super) keys: &'a KeyDesk,
+    pub(super) machines: &'a MachineCertificates,
     /// When the certificate ends.
     pub(super) certificate_ends: Option<Timestamp>,
     pub(super) turn: u64,
@@ -70,13 +72,15 @@ impl Turn<'_> {
             lease_ranges: self.racks.lease_ranges(),
             network_drift,
             key_requests: self.keys.take(),
+            machine_certificate: self.machines.wanted(),
             signs,
         })
     }
 
-    /// Waits for an event or a request for a key, at most `limit`.
+    /// Waits for an event, a request for a key or a rack that needs another certificate, at most `limit`.
     async fn wait(&mut self, limit: Duration) -> Result<(), Failure> {
         let (mut durable, mut asked) = (self.ledger.watch(), self.keys.watch());
+        let mut documents = self.racks.watch();
         let deadline = tokio::time::sleep(limit);
         tokio::pin!(deadline);
         loop {
@@ -87,6 +91,11 @@ impl Turn<'_> {
             tokio::select! {
                 _ = durable.changed() => {}
                 _ = asked.wait_for(|new| *new > 0) => return Ok(()),
+                _ = documents.changed() => {
+                    if self.machines.wanted().is_some() {
+                        return Ok(());
+                    }
+                }
                 () = deadline.as_mut() => return Ok(()),
                 why = self.interrupt.wait() => return Err(why.failure()),
                 _ = self.newest.wait_for(|newest| *newest > self.turn) => {

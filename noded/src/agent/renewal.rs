@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rpc::Failure;
-use rpc::calls::{RenewFinish, RenewOffer};
+use rpc::calls::{RenewFinish, RenewOffer, SetMachineCertificate};
 use rpc::identity::{IdentityError, renewal};
 use stdx::daemon::chain;
 
@@ -37,6 +37,15 @@ impl Agent {
             })
         };
         aside(begin).await
+    }
+
+    /// Shows machines another certificate.
+    pub(super) async fn machine_certificate(
+        &self,
+        call: SetMachineCertificate,
+    ) -> Result<(), Failure> {
+        let (turn, machines) = (self.renewal.clone(), Arc::clone(&self.machines));
+        aside(move || turn.take(|| machines.install(call))).await
     }
 
     /// Goes over to the new certificate.

@@ -80,6 +80,7 @@ pub fn query(route: &Described) -> Vec<Parameter> {
     let texts = |names: &[&str]| names.iter().map(|name| text(name)).collect();
     match (route.method, route.path) {
         ("get", "/api/v1/machines") => sabakan::parameters().map(|name| text(&name)).collect(),
+        ("get", graphql::PATH) => texts(&["query", "operationName", "variables"]),
         ("get", ramdisks::LOOKUP) => texts(&["addresses", "node_uuid"]),
         ("post", ramdisks::INSPECTION) => texts(&["node_uuid"]),
         ("get", "/api/v1/logs") => texts(&["since", "until"]),

@@ -6,15 +6,17 @@ mod types;
 
 use std::sync::LazyLock;
 
-use async_graphql::parser::types::{BaseType, Type};
+use async_graphql::parser::types::{BaseType, OperationType, Type};
 use async_graphql::{
     Context, EmptySubscription, Error, ErrorExtensions as _, ID, Name, Object, Request, Schema,
     Value as ConstValue,
 };
+use axum::http::StatusCode;
+use axum::response::Response;
 use luxi::method::GantryIpam;
 use luxi::query::Filter;
 use luxi::query::filter::{Comparison, Operand};
-use model::sabakan::today;
+use model::sabakan::{retire_date, today};
 use serde_json::{Value, json};
 
 use super::inventory::{found, one};
@@ -49,10 +51,38 @@ pub(super) async fn serve(asked: Asked) -> Answer {
     // A browser sends JSON to another site only when that one lets it.
     let body = asked.json()?;
     let wrong = |error| Refusal::bad(format!("the body is no GraphQL request: {error}"));
-    let mut request: Request = serde_json::from_value(body).map_err(wrong)?;
+    let request: Request = serde_json::from_value(body).map_err(wrong)?;
+    Ok(carry_out(request, asked).await)
+}
+
+/// Answers a query that stands in the target. What follows a link must not change anything.
+pub(super) async fn serve_query(asked: Asked) -> Answer {
+    let query = asked.value("query").ok_or_else(|| Refusal::bad("the parameter query is missing"))?;
+    let mut request = Request::new(query);
+    if let Some(variables) = asked.value("variables") {
+        let wrong = |error| Refusal::bad(format!("the parameter variables is no JSON: {error}"));
+        request = request.variables(serde_json::from_str(variables).map_err(wrong)?);
+    }
+    if let Some(name) = asked.value("operationName") {
+        request = request.operation_name(name);
+    }
+    if !only_reads(&mut request) {
+        let text = "GET carries out queries alone; a mutation is sent by POST";
+        return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, text));
+    }
+    Ok(carry_out(request, asked).await)
+}
+
+/// Whether a request has no operation but queries. What does not parse is told when it is carried out.
+fn only_reads(request: &mut Request) -> bool {
+    let Ok(document) = request.parsed_query() else { return true };
+    let mut operations = document.operations.iter();
+    operations.all(|(_name, operation)| operation.node.ty == OperationType::Query)
+}
+
+async fn carry_out(mut request: Request, asked: Asked) -> Response {
     spell_states(&mut request);
-    let response = SCHEMA.execute(request.data(asked)).await;
-    Ok(answer(response))
+    answer(SCHEMA.execute(request.data(asked)).await)
 }
 
 /// Spells states in variables as the schema does. sabakan's client writes the small letters of the REST
@@ -123,8 +153,8 @@ impl Query {
         let mut machines = found(asked, filter).await.map_err(told)?;
         let now = asked.now();
         machines.retain(|machine| {
-            let days = machine.retire_date.map(|at| (at.seconds() - now.seconds()) / 86_400);
-            let is_far = |least: i32| days.is_some_and(|days| days >= i64::from(least));
+            let days = (retire_date(machine).seconds() - now.seconds()) / 86_400;
+            let is_far = |least: i32| days >= i64::from(least);
             having.min_days_before_retire.is_none_or(is_far)
                 && !not_having.min_days_before_retire.is_some_and(is_far)
         });
@@ -241,6 +271,14 @@ mod tests {
                 .await
                 .contains("BROKEN")
         );
+    }
+
+    #[test]
+    fn what_a_link_asks_for_reads_alone() {
+        let reads = |query: &str| only_reads(&mut Request::new(query));
+        assert!(reads("{ __typename }") && reads("query a { __typename }") && reads("{"));
+        let set = "mutation a { setMachineState(serial: \"x\", state: HEALTHY) { state } }";
+        assert!(!reads(set) && !reads(&format!("query b {{ __typename }} {set}")));
     }
 
     #[test]

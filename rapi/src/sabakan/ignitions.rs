@@ -103,13 +103,24 @@ pub(super) async fn rendered(Path((serial, id)): Path<(String, String)>, asked: 
     let (kind, version) = (DocumentKind::Ignition, Some(id));
     let document = asked.ask(GantryBootDocument { serial, kind, version }).await?;
     let json = [(header::CONTENT_TYPE, "application/json")];
-    Ok((json, filled(&document.text, host)).into_response())
+    let plain = asked.is_plain.then_some(asked.front.tls_port);
+    Ok((json, filled(&document.text, host, plain)).into_response())
 }
 
-/// Fills in where this was asked for, as agents do.
-fn filled(text: &str, host: &str) -> String {
-    let url = format!("https://{host}");
-    text.replace(MY_URL_HTTPS, &url).replace(MY_URL, &url)
+/// Fills in where this was asked for, as agents do. Where it was asked without TLS, that has another port.
+fn filled(text: &str, host: &str, tls_port: Option<u16>) -> String {
+    let https = match tls_port {
+        None => format!("https://{host}"),
+        Some(port) => format!("https://{}:{port}", without_port(host)),
+    };
+    let url = if tls_port.is_some() { format!("http://{host}") } else { https.clone() };
+    text.replace(MY_URL_HTTPS, &https).replace(MY_URL, &url)
+}
+
+/// The name or address of a host, of one that may have its port.
+fn without_port(host: &str) -> &str {
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
 }
 
 #[cfg(test)]
@@ -132,12 +143,17 @@ mod tests {
     #[test]
     fn a_document_names_the_server_that_it_came_from() {
         let text = format!("{{\"a\":\"{MY_URL}/a\",\"b\":\"{MY_URL_HTTPS}/b\"}}");
-        let told = filled(&text, "front.example:5080");
-        let told: Value = serde_json::from_str(&told).unwrap();
-        assert_eq!(
-            told,
-            json!({"a": "https://front.example:5080/a", "b": "https://front.example:5080/b"})
-        );
+        for (host, tls_port, url, https) in [
+            ("front.example:5080", None, "https://front.example:5080", "https://front.example:5080"),
+            ("localhost:5081", Some(5080), "http://localhost:5081", "https://localhost:5080"),
+            ("[::1]:5081", Some(5080), "http://[::1]:5081", "https://[::1]:5080"),
+            ("[::1]", Some(5080), "http://[::1]", "https://[::1]:5080"),
+            ("127.0.0.1", Some(5080), "http://127.0.0.1", "https://127.0.0.1:5080"),
+        ] {
+            let told: Value = serde_json::from_str(&filled(&text, host, tls_port)).unwrap();
+            let wanted = json!({"a": format!("{url}/a"), "b": format!("{https}/b")});
+            assert_eq!(told, wanted, "{host}");
+        }
     }
 
     #[test]

@@ -134,8 +134,12 @@ async fn set(asked: &Asked, serial: &str, changes: &Value) -> Answer {
 
 /// The body as text.
 pub(super) fn text(asked: &Asked) -> Result<&str, Refusal> {
-    let text = std::str::from_utf8(&asked.body);
-    text.map_err(|error| Refusal::bad(format!("the body is no text in UTF-8: {error}")))
+    std::str::from_utf8(&asked.body).map_err(|error| {
+        Refusal::bad(match model::boot_template::compression(&asked.body) {
+            Some(format) => format!("the body is compressed by {format}; send it unpacked"),
+            None => format!("the body is no text in UTF-8: {error}"),
+        })
+    })
 }
 
 pub(super) async fn set_label(

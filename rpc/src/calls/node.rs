@@ -202,6 +202,9 @@ pub struct Exchanged {
     /// once, and lost with an answer that does not arrive: its machine asks again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key_requests: Vec<super::KeyRequest>,
+    /// The certificate that the agent wants to show machines; null where it has the right one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_certificate: Option<super::CertificateWanted>,
     /// Machines whose systems gave a sign of life since they were told last; all of them in the first exchange
     /// with a master; at most [`SIGNS_TOLD_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -45,7 +45,8 @@ pub fn load_membership(layout: &Layout) -> Result<Membership, IdentityError> {
 pub fn forget(layout: &Layout) -> Result<(), IdentityError> {
     remove(layout.membership())?;
     super::renewal::forget(layout)?;
-    for path in [layout.node_key(), layout.node_certificate(), layout.ca_certificate()] {
+    let certificates = [layout.machine_certificate(), layout.node_certificate()];
+    for path in certificates.into_iter().chain([layout.node_key(), layout.ca_certificate()]) {
         remove(path)?;
     }
     let marker = layout.membership();

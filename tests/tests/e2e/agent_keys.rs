@@ -51,13 +51,22 @@ impl Scene {
         Self { cluster, agent }
     }
 
+    /// Asks as `MyURLHTTPS` tells a machine, by the agent's address in the rack, which the certificate has.
     fn curl(&self, from: &str, options: &[&str], path: &str) -> Ended {
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--show-error", "--max-time", "60", "--interface", from]);
         curl.arg("--cacert").arg(self.agent.layout().ca_certificate()).args(options);
-        curl.args(["--connect-to", &format!("::{RACK_ADDRESS}:")]);
-        curl.arg(format!("https://{}:10443{path}", self.agent.name));
+        curl.arg(format!("https://{RACK_ADDRESS}:10443{path}"));
         run(curl)
+    }
+
+    /// What `openssl` finds out of a certificate that is shown to whoever wants this host.
+    fn verified(&self, host: [&str; 2]) -> String {
+        let mut openssl = Command::new("openssl");
+        openssl.args(["s_client", "-connect", &format!("{RACK_ADDRESS}:10443"), "-verify_return_error"]);
+        openssl.arg("-CAfile").arg(self.agent.layout().ca_certificate()).args(host);
+        openssl.stdin(std::process::Stdio::null());
+        run(openssl).stdout
     }
 
     /// The status and the body of an answer.
@@ -138,6 +147,13 @@ fn keys_are_kept(scene: &Scene) {
     assert_eq!(scene.ask(ONE, &["-X", "DELETE"], DISK).0, 405);
     assert_eq!(scene.ask(ONE, &[], "/api/v1/machines").0, 404);
     assert_eq!(scene.ask(ONE, &[], "/health").0, 200);
+    let rack = RACK_ADDRESS.to_string();
+    for host in [["-verify_ip", &rack], ["-verify_ip", "127.0.0.1"], ["-verify_hostname", MASTER]] {
+        let told = scene.verified(host);
+        assert!(told.contains("Verify return code: 0 (ok)"), "{host:?}: {told}");
+    }
+    let other = scene.verified(["-verify_ip", "10.69.0.1"]);
+    assert!(!other.contains("Verify return code: 0 (ok)"), "{other}");
 
     told_in_the_audit_log(scene);
 }

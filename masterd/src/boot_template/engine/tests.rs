@@ -16,7 +16,7 @@ fn machine() -> Value {
 }
 
 fn words() -> Words {
-    let metadata = json!({ "key": "value", "list": [1, "a"] });
+    let metadata = json!({ "key": "value", "list": [1, "a"], "map": { "a": "b" } });
     let Value::Map(map) = facts::value(&metadata) else { panic!("it is a map") };
     let entries = map.iter().map(|(key, value)| (key.to_string(), value.clone()));
     Words { metadata: Arc::new(entries.collect()) }
@@ -56,6 +56,13 @@ fn templates_of_sabakan() {
         ("{{ $x := 1 }}{{ $x = add $x 1 }}{{ $x }}{{- /* not told */ -}} !", "2!"),
         ("{{ .Spec.Labels.odd | urlquery }}", "%22a%22+%26+%7Bb%7D%5Cc%0A%24%7Bd%7D"),
         ("{{ slice .Spec.Serial 0 4 }} {{ len .Spec.IPv4 }}", "1234 2"),
+        // A label that is missing is the empty text to Go; a value of a map in metadata is none.
+        ("{{ index .Spec.Labels \"plain\" }}{{ \"plain\" | index .Spec.Labels }}", "a-ba-b"),
+        ("{{ eq (index .Spec.Labels \"zone\") \"\" }}{{ len (index .Spec.Labels \"zone\") }}", "true0"),
+        ("{{ or (index .Spec.Labels \"zone\") \"none\" }}", "none"),
+        ("{{ with .Spec.Labels }}{{ eq (index . \"zone\") \"\" }}{{ end }}", "true"),
+        ("{{ eq (index (Metadata \"map\") \"zone\") \"\" }}", "false"),
+        ("{{ index (Metadata \"map\") \"a\" }} {{ index (Metadata \"list\") 1 }}", "b a"),
     ] {
         // Go rounds 2.25 to even.
         assert_eq!(run(text, Place::Value).as_deref(), Ok(told), "{text}");
@@ -68,7 +75,9 @@ fn what_templates_get_wrong_is_told_with_its_line() {
         ("\n{{ .Spec.Nothing }}", 2, "no `Nothing`"),
         ("{{ .Spec.Labels.zone }}", 1, "no `zone`"),
         ("\n\n{{ .Spec.Missing }}", 3, "no `Missing`"),
-        ("{{ index .Spec.Labels \"zone\" }}", 1, "missing"),
+        ("{{ index .Spec.Labels \"zone\" }}", 1, "no label `zone`"),
+        ("{{ index (Metadata \"map\") \"zone\" }}", 1, "missing"),
+        ("{{ index .Spec.Serial \"a\" }}", 1, "cannot index"),
         ("{{ index .Spec.IPv4 7 }}", 1, "range"),
         ("a\n{{ env \"PATH\" }}", 2, "no function `env`, only MyURL"),
         ("{{ if false }}\n{{ readFile \"/etc/passwd\" }}{{ end }}", 2, "no function `readFile`"),
@@ -167,11 +176,42 @@ fn values_are_escaped_for_their_place() {
     }
 }
 
+/// What the template itself says is no value of a machine.
+#[test]
+fn constants_are_inserted_as_they_are() {
+    for (text, told) in [
+        ("docker ps --format '{{ \"{{\" }}.ID}}'", "docker ps --format '{{.ID}}'"),
+        ("{{ `'{{.ID}}'` }}", "'{{.ID}}'"),
+        ("{{ print \"{{\" 1 \"}}\" }}{{ printf \"%q\" (print `$a`) }}", "{{1}}\"$a\""),
+        ("{{ if true }}{{ `$(date)` }}{{ end }}", "$(date)"),
+    ] {
+        for place in [Place::Script, Place::Yaml] {
+            assert_eq!(run(text, place).as_deref(), Ok(told), "{text}");
+        }
+    }
+    for text in [
+        "{{ print `{{` .Spec.Labels.odd }}",
+        "{{ $x := .Spec.Labels.odd }}{{ $x }}",
+        "{{ with .Spec.Labels.odd }}{{ print . }}{{ end }}",
+        "{{ or `` .Spec.Labels.odd }}",
+    ] {
+        assert!(run(text, Place::Script).unwrap_err().why.contains("to a shell"), "{text}");
+    }
+    assert_eq!(run("{\"a\": \"{{ `\"` }}\"}", Place::Json).as_deref(), Ok(r#"{"a": "\""}"#));
+}
+
 #[test]
 fn labels_that_a_text_names_are_known() {
-    let mut labels = BTreeSet::new();
-    let text =
-        "{{ if .Spec.Labels.a }}{{ $.Spec.Labels.b }}{{ end }}{{ print (len .Spec.Labels.c) }}";
-    Program::new(text, Place::Value, (&words(), &Arc::default()), &mut labels).unwrap();
-    assert_eq!(labels.into_iter().collect::<Vec<_>>(), ["a", "b", "c"]);
+    for (text, named) in [
+        ("{{ if .Spec.Labels.a }}{{ $.Spec.Labels.b }}{{ end }}", &["a", "b"][..]),
+        ("{{ print (len .Spec.Labels.c) }}{{ (index .Spec.Labels).d }}", &["c", "d"]),
+        ("{{ index .Spec.Labels \"machine-type\" }}", &["machine-type"]),
+        ("{{ \"a.b/c\" | index .Spec.Labels }}", &["a.b/c"]),
+        ("{{ with .Spec.Labels }}{{ .zone }}{{ index . \"a-b\" }}{{ end }}", &["zone", "a-b"]),
+        ("{{ $l := .Spec.Labels }}{{ $k := \"x-y\" }}{{ index $l $k }}{{ $l.z }}", &["x-y", "z"]),
+    ] {
+        let mut labels = BTreeSet::new();
+        Program::new(text, Place::Value, (&words(), &Arc::default()), &mut labels).unwrap();
+        assert!(named.iter().all(|name| labels.contains(*name)), "{text}: {labels:?}");
+    }
 }

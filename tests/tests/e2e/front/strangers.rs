@@ -119,6 +119,7 @@ fn without_tls_loopback_is_answered_and_no_other_name() {
     assert_eq!(status("localhost:5081", &["--user", "alice:wrong"]), "401");
     assert_eq!(status("localhost:5081", &["--user", "bob:hunter2", "-X", "PUT"]), "403");
     assert_eq!(front.answer("bob", &["/2/tags"]).1, r#"["x"]"#, "TLS is served as ever");
+    urls_are_those_of_the_door(&front, &plain);
     let elsewhere = front.cluster.program("rapi");
     let ended = tests::run::run({
         let mut elsewhere = elsewhere;
@@ -168,4 +169,28 @@ fn what_is_refused_is_in_the_audit_log() {
         alarm(door, "wrong-passwords")
     });
     assert!(told.contains("`alice` from 127."), "{told}");
+}
+
+/// A document names the door that it was asked for at.
+fn urls_are_those_of_the_door(front: &Front, plain: &str) {
+    let files = serde_json::json!([
+        {"path": "/a", "contents": {"source": "{{ MyURL }}/a"}},
+        {"path": "/b", "contents": {"source": "{{ MyURLHTTPS }}/b"}}]);
+    let template = serde_json::json!({"ignition": {"version": "3.3.0"}, "storage": {"files": files}});
+    for (method, path, body) in [
+        ("PUT", "/api/v1/config/ipam", tests::cluster::IPAM),
+        ("POST", "/api/v1/machines", r#"[{"serial": "SN1", "role": "worker"}]"#),
+        ("PUT", "/api/v1/ignitions/worker/1.0.0", &template.to_string()),
+    ] {
+        let (status, told) = front.answer("alice", &["-X", method, "--data-binary", body, path]);
+        assert!([200, 201].contains(&status), "{path}: {told}");
+    }
+    let mut curl = std::process::Command::new("curl");
+    curl.args(["--silent", "--max-time", "60", "--connect-to", &format!("::{plain}")]);
+    curl.arg("http://localhost:5081/api/v1/boot/ignitions/SN1/1.0.0");
+    let told = tests::run::run(curl);
+    let document: Value = serde_json::from_str(told.ok()).unwrap();
+    let source = |at: usize| document["storage"]["files"][at]["contents"]["source"].clone();
+    assert_eq!(source(0), "http://localhost:5081/a");
+    assert_eq!(source(1), "https://localhost:5080/b");
 }
