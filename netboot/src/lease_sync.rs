@@ -54,14 +54,16 @@ pub async fn tell(
     tokio::pin!(deadline);
     loop {
         changed.mark_unchanged();
-        let News { leases, mut ramdisks, count, upto } = ledger.news_after(after, LEASES_TOLD_MAX);
+        let News { leases, mut ramdisks, has_places, count, upto } =
+            ledger.news_after(after, LEASES_TOLD_MAX);
         let of_rack = leases.iter().filter(|r| racks.rack_of(r.address) == Some(call.rack));
         let leases: Vec<_> = of_rack.map(told).collect();
         ramdisks.retain(|ramdisk| ramdisk.rack == call.rack);
         let more = count == LEASES_TOLD_MAX;
-        let is_news = !leases.is_empty() || !ramdisks.is_empty();
+        let is_news = !leases.is_empty() || !ramdisks.is_empty() || has_places;
         if is_news || (!more && deadline.is_elapsed()) {
-            return Ok(LeasesTold { run, upto, leases, ramdisks });
+            let boot = racks.places(call.rack);
+            return Ok(LeasesTold { run, upto, leases, ramdisks, boot });
         }
         after = upto;
         if more {
@@ -128,7 +130,8 @@ pub async fn serve(mut asking: Asking, mut stopped: watch::Receiver<bool>) {
             asking.allowed.replace_agents(callers);
             for (rack, agent) in others.iter() {
                 let Some(server) = server.clone() else { continue };
-                let learns = Learns { ledger: Arc::clone(&asking.ledger), server };
+                let (ledger, racks) = (Arc::clone(&asking.ledger), Arc::clone(&asking.racks));
+                let learns = Learns { ledger, racks, server };
                 let client = asking.client.clone();
                 polls.spawn("lease sync", poll(*rack, agent.clone(), client, learns));
             }
@@ -163,19 +166,13 @@ fn callers(agent: &RackAgent) -> impl Iterator<Item = Caller> + '_ {
 /// Who learns what another agent tells.
 struct Learns {
     ledger: Arc<Ledger>,
+    racks: Arc<Racks>,
     server: Learner,
 }
 
 /// Asks one agent for ever.
 async fn poll(rack: u32, agent: RackAgent, client: Client, learns: Learns) {
-    let mut fingerprints = agent.fingerprints.iter().copied();
-    let target = NodeTarget {
-        name: agent.name.clone(),
-        address: agent.address,
-        fingerprint: fingerprints.next(),
-        renewing: fingerprints.next(),
-        offline: false,
-    };
+    let target = NodeTarget::from(&agent);
     let mut call = LeaseSync { rack, run: None, after: 0, wait_ms: 0 };
     let mut pause = None;
     loop {
@@ -184,6 +181,7 @@ async fn poll(rack: u32, agent: RackAgent, client: Client, learns: Learns) {
                 if pause.take().is_some() {
                     tracing::info!(rack, agent = %agent.name, "tells of its leases again");
                 }
+                learns.racks.set_places_of(rack, &agent.name, told.boot);
                 let records = told.leases.iter().filter_map(record).collect();
                 if !learn(&learns.server, &agent.name, records).await {
                     return;

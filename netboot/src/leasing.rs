@@ -132,6 +132,9 @@ pub async fn serve(
     loop {
         changed.mark_unchanged();
         let mut wanted = wanted(&leasing, &own, &racks);
+        if racks.set_places(&wanted.boot) {
+            ledger.note_places();
+        }
         if others.look(&speaking(&wanted)) {
             // Before the first word on an interface.
             tokio::time::sleep(others::FIRST_LISTEN).await;

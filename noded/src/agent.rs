@@ -34,6 +34,7 @@ use netboot::key_desk::KeyDesk;
 use netboot::lease_sync;
 use netboot::ledger::Ledger;
 use netboot::rack::Racks;
+use netboot::token_claim::Claims;
 
 mod exchange;
 mod renewal;
@@ -73,6 +74,7 @@ pub struct Agent {
     ssconf: Arc<ssconf::Files>,
     network: Arc<HostNetworks>,
     keys: Arc<KeyDesk>,
+    claims: Arc<Claims>,
     left: Notify,
 }
 
@@ -105,6 +107,8 @@ pub struct Parts {
     pub network: Arc<HostNetworks>,
     /// Where machines wait for the keys of their disks.
     pub keys: Arc<KeyDesk>,
+    /// Has the agents of a rack agree on who tells a secret.
+    pub claims: Arc<Claims>,
     /// Versions of the protocol that it understands.
     pub versions: Versions,
 }
@@ -139,6 +143,7 @@ impl Agent {
             powercycle,
             network,
             keys,
+            claims,
             versions,
         } = parts;
         let ssconf = Arc::new(ssconf::Files::new(&layout));
@@ -162,6 +167,7 @@ impl Agent {
             ssconf,
             network,
             keys,
+            claims,
             left: Notify::new(),
         }
     }
@@ -443,6 +449,7 @@ impl Agent {
                 let tell = |call| lease_sync::tell(&self.ledger, &self.racks, call, interrupt);
                 answer(call, tell).await
             }
+            Request::RamdiskClaim(call) => answer(call, |call| self.claims.answer(call)).await,
             Request::NetworkApply(call) => {
                 answer(call, async |call| self.network.apply(&call).await).await
             }

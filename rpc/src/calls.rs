@@ -15,6 +15,7 @@ mod lease;
 mod master;
 mod network;
 mod node;
+mod ramdisk;
 
 pub use blob::*;
 pub use enrol::*;
@@ -23,6 +24,7 @@ pub use lease::*;
 pub use master::*;
 pub use network::*;
 pub use node::*;
+pub use ramdisk::*;
 
 /// How long a call may take. The caller gives up after the limit; the agent ends the call then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -263,6 +265,8 @@ calls! {
         "key_answer" KeyAnswer -> (), Fast, Changes, Fails, Shared;
         /// Tell another agent of the rack of leases and ramdisks, and wait for more.
         "lease_sync" LeaseSync -> LeasesTold, Fast, Shares, Fails, Shared;
+        /// Decide for another agent of the rack whether it may tell a secret that is told once.
+        "ramdisk_claim" RamdiskClaim -> RamdiskClaimed, Urgent, Shares, Fails, Shared;
         /// Replace the allow-list.
         "allow_list" SetAllowList -> (), Fast, Changes, Fails, Shared;
         /// Take the master's address, and tell the link.

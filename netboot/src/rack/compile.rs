@@ -14,6 +14,7 @@ use stdx::net::Interface;
 
 use crate::dhcp::config::Onie;
 use crate::dhcp::{Config, ServedRange};
+use crate::rack::Places;
 
 /// Where the server listens: a link of [`Config`]'s ranges.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +49,8 @@ pub struct Compiled {
     pub config: Config,
     /// Our addresses in networks of racks that yield to other servers.
     pub yielding: BTreeSet<Ipv4Addr>,
+    /// Where machines are served by HTTP, by rack.
+    pub boot: Places,
     /// Networks of ranges that cannot be served here, since no place has an address in them.
     pub unserved: Vec<String>,
 }
@@ -116,6 +119,8 @@ pub fn compile(
                 ..served
             });
             compiled.places.insert(place.clone());
+            let at = boot_address(place.address(), boot);
+            compiled.boot.entry(document.rack).or_default().push(at);
             if document.dhcp.hold_back {
                 compiled.yielding.insert(place.address());
             }
@@ -138,16 +143,21 @@ fn parts<'a>(range: &LeaseRange, parts: &'a [Part]) -> impl Iterator<Item = (Ipv
     addresses.zip(parts.iter().cycle()).map(|(address, part)| (address.into(), part))
 }
 
+/// Where machines boot from, in whose network our address is this one.
+fn boot_address(address: Ipv4Addr, boot: SocketAddr) -> SocketAddr {
+    let host = match boot.ip() {
+        IpAddr::V4(ip) if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) | IpAddr::V6(_) => address,
+    };
+    SocketAddr::new(host.into(), boot.port())
+}
+
 fn served(
     range: &LeaseRange,
     lease_seconds: u32,
     address: Ipv4Addr,
     boot: SocketAddr,
 ) -> ServedRange {
-    let host = match boot.ip() {
-        IpAddr::V4(ip) if !ip.is_unspecified() => ip,
-        IpAddr::V4(_) | IpAddr::V6(_) => address,
-    };
     ServedRange {
         interface_address: address,
         prefix_len: range.subnet.prefix_len(),
@@ -161,7 +171,7 @@ fn served(
         ntp: Vec::new(),
         domain: None,
         lease_seconds,
-        boot_base_url: format!("http://{host}:{}", boot.port()),
+        boot_base_url: format!("http://{}", boot_address(address, boot)),
         observe: false,
         trusted_circuits: false,
         onie: None,
@@ -215,6 +225,8 @@ mod tests {
         let [range] = compiled.config.ranges.as_slice() else { panic!() };
         assert_eq!((range.interface_address, range.server_id), (address, address));
         assert_eq!(range.boot_base_url, "http://10.69.0.3:10080");
+        let at: SocketAddr = "10.69.0.3:10080".parse().unwrap();
+        assert_eq!(compiled.boot, [(0, vec![at])].into());
         assert_eq!(range.gateway, Some(Ipv4Addr::new(10, 69, 0, 1)));
         assert_eq!(range.excluded, [Ipv4Addr::new(10, 69, 0, 40)].into());
         assert_eq!(range.addresses().count(), 30);
