@@ -205,10 +205,8 @@ fn carry_out(noun: Noun, session: &Session) -> Result<(), CliError> {
             say(words.join(" "))
         }
         Noun::KernelParams(KernelParams::Set { parameters }) => {
-            let parameters = parameters.split_whitespace().map(str::parse::<Parameter>);
-            let parameters = parameters.collect::<Result<_, _>>();
-            let parameters =
-                parameters.map_err(|error| CliError::wrong_input(error.to_string()))?;
+            let parameters = Parameter::split(&parameters)
+                .map_err(|error| CliError::wrong_input(error.to_string()))?;
             let op = KernelSet { role: None, parameters };
             quietly(OpCode::KernelSet(op), session).map(drop)
         }

@@ -106,6 +106,12 @@ impl Route {
         }
     }
 
+    /// Bytes of a body that a request takes along: none where its answer does not depend on one.
+    pub(crate) fn body_of(method: &str, path: &str) -> usize {
+        let route = Self::at(path).filter(|route| route.method() == method);
+        route.map_or(0, Self::body_bytes_max)
+    }
+
     /// Bytes of a body that it takes.
     #[must_use]
     pub const fn body_bytes_max(self) -> usize {
@@ -171,7 +177,7 @@ fn unserved(version: &str) -> Answer {
         "Version {version} was requested but is not served; the oldest is {VERSION_MIN} and the newest is \
          {VERSION_MAX}."
     );
-    refusal(StatusCode::NOT_ACCEPTABLE, &why)
+    unrouted(StatusCode::NOT_ACCEPTABLE, &why)
 }
 
 fn lookup(text: Option<&str>) -> Result<Question, String> {
@@ -218,9 +224,12 @@ fn of_path(ident: Option<&str>) -> Result<Ident, String> {
     if let Ok(uuid) = Uuid::try_parse(ident) {
         return Ok(Ident::Uuid(uuid));
     }
-    // Serial numbers have one escaped form; a client may have escaped more.
-    let known = Serial::from_escaped(ident).or_else(|| ident.parse().ok());
-    known.map(Ident::Serial).ok_or_else(|| "Expected a UUID or a name of a node.".to_owned())
+    // Ironic's names of nodes; a machine with another serial number is asked for by its UUID.
+    let is_name = ident.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(&b));
+    let name = ident.parse::<Serial>().ok().filter(|_| is_name);
+    name.map(Ident::Serial).ok_or_else(|| {
+        format!("Expected a UUID or a name of a node but received {}.", crate::cut(ident, 64))
+    })
 }
 
 #[cfg(test)]

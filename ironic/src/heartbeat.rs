@@ -5,10 +5,9 @@ use model::Timestamp;
 use model::power_cycle::{AgentStatus, RamdiskAgent, RamdiskToken};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use subtle::ConstantTimeEq as _;
 
 use crate::body::{Answer, refusal};
-use crate::machines::{Machines, later, only};
+use crate::machines::{Machines, Origin, later, only};
 use crate::version::Version;
 use crate::{Effect, Ident, Outcome, json};
 
@@ -129,15 +128,20 @@ pub(crate) fn answer(told: &Heartbeat, machines: &impl Machines, now: Timestamp)
         Ident::Uuid(uuid) => machines.by_uuid(*uuid),
         Ident::Serial(serial) => machines.by_serial(serial),
     };
-    let node = match only(nodes, machines) {
-        Ok(node) => node,
+    let mut node = match only(nodes) {
+        Ok(node) if machines.origin(&node) != Origin::AnotherMachine => node,
+        Ok(_) => return Outcome::missing(),
         Err(missing) => return missing,
     };
     let bad = |why: &str| Outcome::plain(refusal(StatusCode::BAD_REQUEST, why));
-    let token = node.ramdisk.as_ref().map_or("", |expected| expected.token.expose());
-    if token.is_empty() || !bool::from(token.as_bytes().ct_eq(told.token.expose().as_bytes())) {
-        return bad("Invalid or missing agent token.");
+    let wrong = bad("Invalid or missing agent token.");
+    let Some(expected) = &mut node.ramdisk else { return wrong };
+    let Some(booted) = expected.token.boot_of(&told.token) else { return wrong };
+    if booted < expected.heard.booted {
+        return Outcome { effect: Effect::Outlived(node.serial), ..wrong };
     }
+    // Who told the token of a later boot than is known here saw that boot.
+    expected.heard.booted = booted;
     let mut heard = node.heard();
     let before = heard.agent.take();
     if before.as_ref().is_some_and(|before| before.callback_url != told.callback_url) {

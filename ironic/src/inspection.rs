@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::body::Answer;
 use crate::json::{list, number, text};
 use crate::lookup::usable;
-use crate::machines::{Machines, only};
+use crate::machines::{Machines, asked_by};
 use crate::{Effect, Outcome, lldp};
 
 /// Bytes of the texts of all disks of a machine: a thousand real ones have 70,000. So no inventory, which
@@ -131,7 +131,8 @@ pub(crate) fn answer(found: &Found, machines: &impl Machines) -> Outcome {
         Some(uuid) => machines.by_uuid(uuid),
         None => of_inventory(&found.inventory, machines),
     };
-    let node = match only(nodes, machines) {
+    let cards: Vec<MacAddress> = found.inventory.cards.iter().map(|card| card.mac).collect();
+    let node = match asked_by(nodes, machines, &cards) {
         Ok(node) => node,
         Err(missing) => return missing,
     };

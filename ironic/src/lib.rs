@@ -7,7 +7,7 @@
 use std::fmt;
 
 use http::StatusCode;
-use model::Timestamp;
+use model::{Serial, Timestamp};
 use serde::{Deserialize, Serialize};
 
 mod asked;
@@ -28,11 +28,11 @@ mod testing;
 
 pub use asked::{Asked, Question, Request, Route, read};
 pub use body::Answer;
-pub use door::{Door, SMALL_BYTES};
+pub use door::{Arrival, Door, SMALL_BYTES};
 pub use heartbeat::{HEARD_AGAIN_SECONDS, Heartbeat};
 pub use inspection::Found;
 pub use lookup::HEARTBEAT_TIMEOUT_SECONDS;
-pub use machines::{Machines, Node, Several, booting, is_told, merged};
+pub use machines::{Machines, Node, Origin, Several, booting, is_told, merged};
 pub use version::{HEADERS, VERSION_MAX, VERSION_MIN, Version};
 
 use body::refusal;
@@ -50,6 +50,8 @@ pub enum Effect {
     Nothing,
     /// A request matches several machines, which is a trouble of the rack.
     Several(Several),
+    /// A heartbeat had the token of an earlier boot than the newest: what sent it should not run any more.
+    Outlived(Serial),
     /// Something was heard. Where `is_vital`, it is durable before the answer leaves.
     Heard {
         /// What.
@@ -124,7 +126,7 @@ pub enum Ident {
     /// By its UUID.
     Uuid(uuid::Uuid),
     /// By its serial number, which is its name.
-    Serial(model::Serial),
+    Serial(Serial),
 }
 
 impl fmt::Display for Ident {

@@ -5,7 +5,7 @@ use model::{MacAddress, Timestamp, Uuid};
 use serde_json::{Value, json};
 
 use crate::body::{Answer, links};
-use crate::machines::{Machines, Node, only};
+use crate::machines::{Machines, Node, asked_by};
 use crate::{Asked, Effect, Outcome};
 
 /// Seconds in which a heartbeat is due: agents send one each 18 to 36 s then. A machine that died is
@@ -25,14 +25,14 @@ pub(crate) fn answer(
         Some(uuid) => machines.by_uuid(uuid),
         None => machines.by_macs(&usable(macs)),
     };
-    let node = match only(nodes, machines) {
+    let node = match asked_by(nodes, machines, macs) {
         Ok(node) => node,
         Err(missing) => return missing,
     };
     let mut heard = node.heard();
-    let is_first = heard.token_told.is_none();
-    let token = node.ramdisk.as_ref().map(|expected| &expected.token);
-    let told = token.filter(|_| is_first).map_or(MASKED, |token| token.expose());
+    let is_first = heard.token_told.is_none() || machines.has_claimed(&node);
+    let token = node.token().filter(|_| is_first);
+    let told = token.as_ref().map_or(MASKED, |token| token.expose());
     let body = json!({ "node": partial(&node, &asked.base), "config": config(told) });
     let answer = Answer::json(StatusCode::OK, &body);
     if !is_first {

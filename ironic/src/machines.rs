@@ -1,6 +1,6 @@
 //! Core: what is known of machines.
 
-use model::power_cycle::{ExpectedRamdisk, Ramdisk};
+use model::power_cycle::{ExpectedRamdisk, Ramdisk, RamdiskToken};
 use model::rack::Observation;
 use model::{MacAddress, Serial, Timestamp, Uuid};
 
@@ -12,8 +12,38 @@ pub trait Machines {
     fn by_macs(&self, macs: &[MacAddress]) -> Vec<Node>;
     /// The machines with this serial number.
     fn by_serial(&self, serial: &Serial) -> Vec<Node>;
-    /// Whether who asks does so from an address that another machine's card holds.
-    fn asks_for_another(&self, node: &Node) -> bool;
+    /// The owner of the address that the request comes from.
+    fn origin(&self, node: &Node) -> Origin;
+    /// Whether the token that counts as told was claimed for this answer, in the hearing of other servers.
+    fn has_claimed(&self, _node: &Node) -> bool {
+        false
+    }
+}
+
+/// The owner of the address that a machine's request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The machine, or nobody that is known.
+    Itself,
+    /// Another machine, whose card leases it.
+    AnotherMachine,
+    /// Neither of them, while a card of the machine leases another address.
+    Elsewhere {
+        /// The card that leases the address; no machine that is known has it.
+        card: Option<MacAddress>,
+    },
+}
+
+impl Origin {
+    /// Whether a request may ask for the machine, whose sender names these cards as its own and shows no
+    /// token. A card that nobody knows yet may be a second one of the machine.
+    fn may_ask(self, cards: &[MacAddress]) -> bool {
+        match self {
+            Self::Itself => true,
+            Self::AnotherMachine => false,
+            Self::Elsewhere { card } => card.is_some_and(|card| cards.contains(&card)),
+        }
+    }
 }
 
 /// A machine, as far as it matters here.
@@ -51,6 +81,12 @@ impl Node {
         self.heard().booted.map_or(now, |booted| booted.max(now))
     }
 
+    /// The token of the ramdisk that runs now.
+    pub(crate) fn token(&self) -> Option<RamdiskToken> {
+        let expected = self.ramdisk.as_ref()?;
+        Some(expected.token.of_boot(expected.heard.booted))
+    }
+
     pub(crate) fn ramdisk_heard(&self, heard: Ramdisk) -> Box<Observation> {
         let Self { rack, serial, registered, cycle, .. } = self.clone();
         Box::new(Observation::Ramdisk { rack, serial, registered, cycle, heard })
@@ -73,11 +109,12 @@ pub fn merged(one: &Ramdisk, other: &Ramdisk) -> Ramdisk {
     Ramdisk { booted: one.booted.max(other.booted), enrolling, ..later.clone() }
 }
 
-/// What is known of a machine that begins to boot: its ramdisk is another one from here on, and a later one
-/// than all that was heard, whatever the clocks of servers say.
+/// What is known of a machine that begins to boot: its ramdisk is another one from here on, with another
+/// token, and a later one than all that was heard, whatever the clocks of servers say.
 #[must_use]
 pub fn booting(heard: &Ramdisk, now: Timestamp) -> Ramdisk {
-    Ramdisk { booted: Some(later(heard.token_told, now)), ..heard.clone() }
+    let last = heard.token_told.max(heard.booted);
+    Ramdisk { booted: Some(later(last, now)), ..heard.clone() }
 }
 
 /// When something counts as heard that is heard behind `last`: clocks of servers differ.
@@ -90,8 +127,18 @@ pub(crate) fn later(last: Option<Timestamp>, now: Timestamp) -> Timestamp {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Several(pub Vec<Serial>);
 
-/// The one machine that is meant, and may ask.
-pub(crate) fn only(nodes: Vec<Node>, machines: &impl Machines) -> Result<Node, crate::Outcome> {
+/// The one machine that is meant, where a request may ask for it that names these cards.
+pub(crate) fn asked_by(
+    nodes: Vec<Node>,
+    machines: &impl Machines,
+    cards: &[MacAddress],
+) -> Result<Node, crate::Outcome> {
+    let may_ask = |node: &Node| machines.origin(node).may_ask(cards);
+    only(nodes).and_then(|node| Some(node).filter(may_ask).ok_or_else(crate::Outcome::missing))
+}
+
+/// The one machine that is meant.
+pub(crate) fn only(nodes: Vec<Node>) -> Result<Node, crate::Outcome> {
     let mut serials: Vec<Serial> = nodes.iter().map(|node| node.serial.clone()).collect();
     serials.sort();
     serials.dedup();
@@ -99,6 +146,5 @@ pub(crate) fn only(nodes: Vec<Node>, machines: &impl Machines) -> Result<Node, c
     if serials.len() > 1 {
         return Err(crate::Outcome { effect: crate::Effect::Several(Several(serials)), ..missing });
     }
-    let node = nodes.into_iter().next().filter(|node| node.ramdisk.is_some());
-    node.filter(|node| !machines.asks_for_another(node)).ok_or(missing)
+    nodes.into_iter().next().filter(|node| node.ramdisk.is_some()).ok_or(missing)
 }

@@ -5,7 +5,7 @@ use model::rack::Observation;
 use model::{MacAddress, Serial, Timestamp, Uuid};
 use serde_json::Value;
 
-use crate::{Answer, Effect, Machines, Node, Outcome, Request, answer, read};
+use crate::{Answer, Effect, Machines, Node, Origin, Outcome, Request, answer, read};
 
 pub(crate) const TOKEN: &str = "dG9rZW4tb2YtczE";
 pub(crate) const BASE: &str = "http://10.69.0.3:10080";
@@ -17,8 +17,10 @@ pub(crate) const OTHER_MAC: &str = "52:54:00:00:00:02";
 /// S1 and S2 expect a ramdisk; S3 has the card `:03` and expects none.
 pub(crate) struct World {
     pub(crate) nodes: Vec<(Node, Vec<MacAddress>)>,
-    /// Whose card holds the address that is asked from.
-    pub(crate) holder: Option<&'static str>,
+    /// Whose the address is that is asked from, for requests about this machine.
+    pub(crate) origin: Option<(&'static str, Origin)>,
+    /// Whether the next lookup was claimed with other servers.
+    pub(crate) claims: bool,
 }
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -43,7 +45,13 @@ impl World {
             Some(ExpectedRamdisk { token, boots: true, enrols: None, heard: Ramdisk::default() })
         };
         let nodes = vec![node(1, expected(TOKEN)), node(2, expected("b3RoZXI")), node(3, None)];
-        Self { nodes, holder: None }
+        Self { nodes, origin: None, claims: false }
+    }
+
+    /// The token of S1 in this boot.
+    pub(crate) fn token(&self, booted: Option<Timestamp>) -> String {
+        let expected = self.nodes[0].0.ramdisk.as_ref().unwrap();
+        expected.token.of_boot(booted).expose().to_owned()
     }
 
     /// S1 boots.
@@ -99,8 +107,13 @@ impl Machines for World {
         nodes.map(|(node, _)| node.clone()).collect()
     }
 
-    fn asks_for_another(&self, node: &Node) -> bool {
-        self.holder.is_some_and(|holder| holder != node.serial.as_str())
+    fn origin(&self, node: &Node) -> Origin {
+        let origin = self.origin.filter(|(serial, _)| *serial == node.serial.as_str());
+        origin.map_or(Origin::Itself, |(_, origin)| origin)
+    }
+
+    fn has_claimed(&self, _node: &Node) -> bool {
+        self.claims
     }
 }
 

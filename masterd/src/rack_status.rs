@@ -192,10 +192,10 @@ fn why_stuck(config: &Config, machine: &Machine, now: Timestamp) -> Option<Strin
         // It went on to its disk, and tells no more.
         BootStage::Script if !wants_image => return None,
         BootStage::Script if image.is_none() => (SMALL_DEADLINE, "no image for it: boots local"),
-        BootStage::Script => (SMALL_DEADLINE, "boot script fetched, no kernel asked for"),
+        BootStage::Script => (SMALL_DEADLINE, "boot script fetched, no kernel loaded"),
         BootStage::Kernel => match image.map(|image| &image.files) {
             Some(ImageFiles::Linux { initrds, .. }) if !initrds.is_empty() => {
-                (LARGE_DEADLINE, "kernel loaded, no initrd asked for")
+                (LARGE_DEADLINE, "kernel loaded, no initrd loaded")
             }
             _ => (LARGE_DEADLINE, "kernel loaded, the system did not report"),
         },

@@ -110,24 +110,63 @@ impl ImageFiles {
     }
 }
 
-/// One word of kernel parameters: printable ASCII without blanks, quotes and what iPXE or a shell
-/// would read as more than text.
+/// One kernel parameter: printable ASCII. Blanks stand within double quotes alone, as a kernel reads them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Parameter(String);
 
 /// A text that is no kernel parameter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is no kernel parameter: expected 1 to 512 letters, digits and `-_.,:;/=+@%^~[]`, without blanks"
-)]
-pub struct ParameterError(String);
+#[error("`{text}` is no kernel parameter: {why}")]
+pub struct ParameterError {
+    /// The text, as far as it is repeated.
+    text: String,
+    /// What is wrong with it.
+    why: &'static str,
+}
 
 impl Parameter {
-    /// The word.
+    /// The parameter.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The parameters of a command line, which blanks separate.
+    ///
+    /// # Errors
+    /// One of them is none.
+    pub fn split(line: &str) -> Result<Vec<Self>, ParameterError> {
+        let mut is_quoted = false;
+        let words = line.split(|c: char| {
+            is_quoted ^= c == '"';
+            c.is_ascii_whitespace() && !is_quoted
+        });
+        words.filter(|word| !word.is_empty()).map(str::parse).collect()
+    }
+}
+
+/// What is wrong with a parameter.
+fn why_no_parameter(text: &str) -> Option<&'static str> {
+    let mut is_quoted = false;
+    let is_apart = |byte: u8| {
+        is_quoted ^= byte == b'"';
+        byte == b' ' && !is_quoted
+    };
+    if text.is_empty() || text.len() > PARAMETER_BYTES_MAX {
+        Some("expected 1 to 512 characters")
+    } else if !text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+        Some("expected printable ASCII characters")
+    } else if text.contains("${") {
+        Some("iPXE, which loads the kernel, reads `${` as the name of a setting of its own")
+    } else if text.bytes().any(is_apart) {
+        Some(
+            "a blank stands within double quotes alone, as in `a=\"b c\"`; give each parameter by itself",
+        )
+    } else if is_quoted {
+        Some("a double quote has no second one, and would take in what follows")
+    } else {
+        None
     }
 }
 
@@ -135,10 +174,10 @@ impl FromStr for Parameter {
     type Err = ParameterError;
 
     fn from_str(text: &str) -> Result<Self, ParameterError> {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.,:;/=+@%^~[]".contains(&b);
-        let good = (1..=PARAMETER_BYTES_MAX).contains(&text.len()) && text.bytes().all(plain);
-        let wrong = || ParameterError(text.chars().take(TOLD_MAX).collect());
-        good.then(|| Self(text.to_owned())).ok_or_else(wrong)
+        match why_no_parameter(text) {
+            None => Ok(Self(text.to_owned())),
+            Some(why) => Err(ParameterError { text: text.chars().take(TOLD_MAX).collect(), why }),
+        }
     }
 }
 
@@ -224,13 +263,46 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_single_plain_words() {
-        for good in ["quiet", "console=ttyS0,115200n8", "root=UUID=12-ab", "ip=[fd00::1]:9"] {
+    fn parameters_are_what_a_kernel_takes_for_one() {
+        for good in [
+            "quiet",
+            "console=ttyS0,115200n8",
+            "root=UUID=12-ab",
+            "ip=[fd00::1]:9",
+            "url=http://h/preseed.cfg?host=a&b=c#d",
+            "preseed/late_command=\"in-target sh -c 'a || b; c' # d\"",
+            "dyndbg=\"file drivers/* +p;  module b\"",
+            "a=$x|y<z>{w}(!)\\`",
+            "---",
+            "\"a b\"=c",
+        ] {
             assert_eq!(good.parse::<Parameter>().unwrap().as_str(), good);
         }
         let long = "x".repeat(PARAMETER_BYTES_MAX + 1);
-        for wrong in ["", "a b", "a\nb", "${net0/mac}", "a||b", "a&b", "\"a\"", "ä", "#", &long] {
-            assert!(wrong.parse::<Parameter>().is_err(), "{wrong}");
+        for (wrong, why) in [
+            ("", "1 to 512"),
+            (&*long, "1 to 512"),
+            ("a b", "within double quotes"),
+            ("\"a\" b", "within double quotes"),
+            ("a=\"b c", "no second one"),
+            ("a\nb", "printable"),
+            ("a=\"b\tc\"", "printable"),
+            ("ä", "printable"),
+            ("${net0/mac}", "iPXE"),
+        ] {
+            let error = wrong.parse::<Parameter>().unwrap_err().to_string();
+            assert!(error.contains(why), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn blanks_in_quotes_separate_no_parameters() {
+        let split = |line: &str| -> Option<Vec<String>> {
+            let words = Parameter::split(line).ok()?;
+            Some(words.iter().map(|word| word.as_str().to_owned()).collect())
+        };
+        let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
+        assert_eq!(split(" a  b=\"c  d\"\te\n"), words(&["a", "b=\"c  d\"", "e"]));
+        assert_eq!((split(""), split("a \"b c")), (words(&[]), None));
     }
 }

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::Word;
 use crate::boot_template::Fetched;
 use crate::image::{BootTarget, Parameter};
+use crate::job_id::JobId;
 use crate::mac::MacAddress;
 pub use crate::name::{BOOT_ROLE, SWITCH_ROLE};
 use crate::range::{RACK_MAX, ranges};
@@ -148,6 +149,9 @@ pub struct Machine {
     /// When it is to be taken out of use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retire_date: Option<Timestamp>,
+    /// The job that gave it its system, where one did: a system of another deployment is another instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployed_by: Option<JobId>,
     /// Where it stands in its life.
     #[serde(default, skip_serializing_if = "Life::is_new")]
     pub life: Life,
@@ -277,6 +281,14 @@ crate::words! {
         Config = "config",
         /// Its operating system told that it runs.
         System = "system",
+    }
+}
+
+impl BootStage {
+    /// Whether a machine comes to it by fetching something, which only one does that boots.
+    #[must_use]
+    pub fn is_fetch(self) -> bool {
+        !matches!(self, Self::Lease | Self::System)
     }
 }
 

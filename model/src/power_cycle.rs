@@ -6,8 +6,12 @@ mod machine_token;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
 
+use crate::enrol::base32;
 use crate::job_id::JobId;
+use crate::name::NodeName;
 use crate::secret::Secret;
 use crate::serial::Serial;
 use crate::time::Timestamp;
@@ -80,12 +84,15 @@ impl PowerCycle {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ramdisk {
     /// When the machine fetched its boot script last, by an order that no clock upsets: what was told before
-    /// is of a ramdisk that runs no longer.
+    /// is of a ramdisk that runs no longer. Its token is made of this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub booted: Option<Timestamp>,
     /// When its token was told, which happens once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_told: Option<Timestamp>,
+    /// The agent of the rack that told it, where it had to ask others whether they did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_by: Option<NodeName>,
     /// Its agent, once that sent a heartbeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<RamdiskAgent>,
@@ -146,6 +153,9 @@ crate::words! {
     }
 }
 
+/// What the digests begin with that tokens of boots have.
+const BOOT: &[u8] = b"gantry: a ramdisk of one boot\0";
+
 /// The token with which a ramdisk shows that it is the one that looked itself up first. Agents of the rack
 /// need it as it is; nothing else shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,6 +172,29 @@ impl RamdiskToken {
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose()
+    }
+
+    /// The token of one boot, made of the secret of its power cycle. Each boot has another one, which tells its
+    /// ramdisk from one of an earlier boot. Where nobody saw a boot, the token is the secret itself.
+    #[must_use]
+    pub fn of_boot(&self, booted: Option<Timestamp>) -> Self {
+        let Some(booted) = booted else { return self.clone() };
+        let micros = booted.micros();
+        let digest = Sha256::new().chain_update(BOOT).chain_update(micros.to_be_bytes());
+        let digest: [u8; 32] = digest.chain_update(self.expose()).finalize().into();
+        Self::new(format!("{micros}-{}", base32::encode(&digest)))
+    }
+
+    /// The boot that a token is of, by this secret. Nothing if the secret made no such token.
+    #[must_use]
+    pub fn boot_of(&self, text: &Self) -> Option<Option<Timestamp>> {
+        let micros = text.expose().rsplit_once('-').and_then(|(micros, _)| micros.parse().ok());
+        let booted = micros.map(Timestamp::from_micros);
+        [None, booted].into_iter().find(|booted| {
+            let wanted = self.of_boot(*booted);
+            !wanted.expose().is_empty()
+                && bool::from(wanted.expose().as_bytes().ct_eq(text.expose().as_bytes()))
+        })
     }
 }
 
@@ -180,7 +213,7 @@ impl<'de> Deserialize<'de> for RamdiskToken {
 /// A ramdisk that is expected, as the agents of its rack need to know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectedRamdisk {
-    /// The token that it is told once.
+    /// The secret of the tokens that its boots are told, each once.
     pub token: RamdiskToken,
     /// Whether the machine boots a ramdisk; else a system, which need not call as one.
     #[serde(default)]
@@ -196,6 +229,26 @@ pub struct ExpectedRamdisk {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_boot_has_a_token_of_its_own() {
+        let secret = RamdiskToken::new("c2VjcmV0LW9m-a_cycle".to_owned());
+        let other = RamdiskToken::new("b3RoZXI".to_owned());
+        let boots = [None, Some(7), Some(-7), Some(1_700_000_000_000_000)];
+        let boots = boots.map(|micros| micros.map(Timestamp::from_micros));
+        for booted in boots {
+            let token = secret.of_boot(booted);
+            assert_eq!(secret.boot_of(&token), Some(booted));
+            assert_eq!(other.boot_of(&token), None);
+            let same = boots.iter().filter(|boot| secret.of_boot(**boot) == token);
+            assert_eq!(same.count(), 1);
+            let cut = RamdiskToken::new(token.expose().split_at(3).1.to_owned());
+            assert_eq!(secret.boot_of(&cut), None);
+        }
+        let empty = RamdiskToken::new(String::new());
+        assert_eq!((empty.boot_of(&empty), secret.boot_of(&empty)), (None, None));
+        assert_eq!(secret.boot_of(&RamdiskToken::new("7-AAAA".to_owned())), None);
+    }
 
     #[test]
     fn a_token_works_once_and_not_for_ever() {

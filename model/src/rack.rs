@@ -171,6 +171,7 @@ impl RackMachine {
             earlier: Vec::new(),
             fetched,
             every: None,
+            cycle_guessed: false,
         }
     }
 }
@@ -249,6 +250,9 @@ pub enum Observation {
         /// Seconds since its system told the same before, where it did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         every: Option<u32>,
+        /// Whether a system told the stage without its power cycle: it may run since an earlier one.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        cycle_guessed: bool,
     },
     /// The ramdisk of a machine was heard: all that is known of it, so that the newest word is enough.
     Ramdisk {

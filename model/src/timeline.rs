@@ -49,6 +49,12 @@ pub fn carry(stages: impl IntoIterator<Item = StageSeen>) -> Vec<StageSeen> {
     boots.into_iter().skip(old).flatten().collect()
 }
 
+/// Whether the machine fetched something in a power cycle.
+#[must_use]
+pub fn has_fetched(stages: &[StageSeen], cycle: u64) -> bool {
+    stages.iter().any(|seen| seen.stage.is_fetch() && seen.cycle == cycle)
+}
+
 fn is_news(now: &[StageSeen], seen: &StageSeen) -> bool {
     let age = |last: &StageSeen| last.at.micros().saturating_sub(seen.at.micros());
     now.last().is_none_or(|last| !(0..CLOCK_WENT_BACK_US).contains(&age(last)))

@@ -25,6 +25,7 @@ use stdx::{Clock, Tasks};
 use crate::key_desk::KeyDesk;
 use crate::ledger::Ledger;
 use crate::rack::Racks;
+use crate::token_claim::Claims;
 use connection::Patience;
 
 mod assets;
@@ -32,10 +33,13 @@ mod connection;
 mod documents;
 mod files;
 mod identity;
+mod ipxe;
 mod keys;
+mod origin;
 mod ramdisks;
 mod routes;
 pub mod script;
+mod up;
 
 /// What a boot request was answered with.
 #[derive(Debug, Default)]
@@ -79,6 +83,8 @@ pub struct Rack {
     pub answers: Arc<BootAnswers>,
     /// The port at which keys of disks are served, where machines are told of it.
     pub keys_port: u16,
+    /// Has the agents of a rack agree on who tells a secret; none where there are no others.
+    pub claims: Option<Arc<Claims>>,
 }
 
 /// Both ends of a connection.

@@ -2,6 +2,7 @@
 //! which is wiped when they are gone: what is lost with the agent, the machine asks again.
 
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -10,6 +11,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use uuid::Uuid;
 
+/// Requests of one address that wait at the same time: sabakan's client asks for one key after the other.
+const OF_ADDRESS_MAX: usize = 2;
 /// How long a request waits to be taken by the master, which as a rule holds an exchange open: longer
 /// than one commits what it was told before, and short of the patience of a machine.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
@@ -23,6 +26,9 @@ pub enum Unanswered {
     /// As many wait as may.
     #[error("{KEY_REQUESTS_MAX} requests for keys wait already; try again")]
     Busy,
+    /// As many of the same address wait as may.
+    #[error("{OF_ADDRESS_MAX} requests of this address wait already; try again")]
+    BusyAddress,
     /// No master took it.
     #[error("the master is away, and keys are with it alone; try again")]
     Away,
@@ -43,6 +49,7 @@ pub struct KeyDesk {
 struct Waiting {
     /// None once the master has it.
     request: Option<KeyRequest>,
+    from: Ipv4Addr,
     answer: oneshot::Sender<KeyOutcome>,
 }
 
@@ -58,13 +65,17 @@ impl KeyDesk {
     /// # Errors
     /// It does not.
     pub async fn ask(&self, request: KeyRequest) -> Result<KeyOutcome, Unanswered> {
-        let (id, (answer, mut answered)) = (request.id, oneshot::channel());
+        let (id, from) = (request.id, request.from);
+        let (answer, mut answered) = oneshot::channel();
         {
             let mut waiting = self.waiting.lock();
             if waiting.len() >= KEY_REQUESTS_MAX {
                 return Err(Unanswered::Busy);
             }
-            waiting.insert(id, Waiting { request: Some(request), answer });
+            if waiting.values().filter(|waits| waits.from == from).count() >= OF_ADDRESS_MAX {
+                return Err(Unanswered::BusyAddress);
+            }
+            waiting.insert(id, Waiting { request: Some(request), from, answer });
             self.count(&waiting);
         }
         // Also when the machine goes away meanwhile.
@@ -132,7 +143,7 @@ mod tests {
 
     fn request(id: u128) -> KeyRequest {
         let (serial, disk) = ("S1".parse().unwrap(), "sda".parse().unwrap());
-        let from = "10.69.0.4".parse().unwrap();
+        let from = [10, 69, 0, u8::try_from(id % 32).unwrap()].into();
         KeyRequest { id: Uuid::from_u128(id), serial, disk, from, key: None }
     }
 
@@ -175,8 +186,10 @@ mod tests {
         let waiting: Vec<_> =
             (0..KEY_REQUESTS_MAX).map(|id| asked(&desk, u128::try_from(id).unwrap())).collect();
         desk.watch().wait_for(|new| *new == KEY_REQUESTS_MAX).await.unwrap();
-        assert_eq!(desk.ask(request(999)).await, Err(Unanswered::Busy));
-        for one in waiting {
+        assert_eq!(desk.ask(request(95)).await, Err(Unanswered::Busy));
+        desk.answer(Uuid::from_u128(1), KeyOutcome::Kept);
+        assert_eq!(desk.ask(request(95)).await, Err(Unanswered::BusyAddress));
+        for one in waiting.into_iter().skip(2) {
             assert_eq!(one.await.unwrap(), Err(Unanswered::Away));
         }
     }

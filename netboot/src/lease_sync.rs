@@ -55,15 +55,16 @@ pub async fn tell(
     tokio::pin!(deadline);
     loop {
         changed.mark_unchanged();
-        let News { leases, mut ramdisks, upto, more, .. } =
+        let News { leases, mut ramdisks, has_places, upto, more, .. } =
             ledger.news_after(after, LEASES_TOLD_MAX);
         // The agent that asks may have a document already which gives the rack more addresses.
         let is_of = |address| racks.rack_of(address).is_none_or(|rack| rack == call.rack);
         let leases: Vec<_> = leases.iter().filter(|r| is_of(r.address)).map(told).collect();
         ramdisks.retain(|ramdisk| ramdisk.rack == call.rack);
-        let is_news = !leases.is_empty() || !ramdisks.is_empty();
+        let is_news = !leases.is_empty() || !ramdisks.is_empty() || has_places;
         if is_news || (!more && deadline.is_elapsed()) {
-            return Ok(LeasesTold { run, upto, more, leases, ramdisks });
+            let boot = racks.places(call.rack);
+            return Ok(LeasesTold { run, upto, more, leases, ramdisks, boot });
         }
         after = upto;
         if more {
@@ -191,14 +192,7 @@ struct Learns {
 
 /// Asks one agent for ever.
 async fn poll(rack: u32, agent: RackAgent, client: Client, learns: Learns) {
-    let mut fingerprints = agent.fingerprints.iter().copied();
-    let target = NodeTarget {
-        name: agent.name.clone(),
-        address: agent.address,
-        fingerprint: fingerprints.next(),
-        renewing: fingerprints.next(),
-        offline: false,
-    };
+    let target = NodeTarget::from(&agent);
     let mut call = LeaseSync { rack, run: None, after: 0, wait_ms: 0 };
     let mut pause = None;
     loop {
@@ -208,6 +202,7 @@ async fn poll(rack: u32, agent: RackAgent, client: Client, learns: Learns) {
                 if pause.take().is_some() {
                     tracing::info!(rack, agent = %agent.name, "tells of its leases again");
                 }
+                learns.racks.set_places_of(rack, &agent.name, told.boot);
                 let news = LeaseNews {
                     agent: agent.name.clone(),
                     told: told.leases.iter().filter_map(record).collect(),

@@ -139,6 +139,9 @@ pub async fn serve(
         changed.mark_unchanged();
         tell_of_disk(&ledger, &racks);
         let mut wanted = wanted(&leasing, &own, &racks);
+        if racks.set_places(&wanted.boot) {
+            ledger.note_places();
+        }
         if others.look(&speaking(&wanted)) {
             // Before the first word on an interface.
             tokio::time::sleep(others::FIRST_LISTEN).await;

@@ -34,7 +34,7 @@ mod restore;
 mod signs;
 
 pub use error::LedgerError;
-pub use ramdisks::{Durable, Ramdisks, is_of};
+pub use ramdisks::{Durable, Known, Ramdisks, is_of, observed};
 
 use changes::{Changed, Changes};
 use repeats::Repeats;
@@ -95,6 +95,8 @@ pub struct News {
     pub leases: Vec<LeaseRecord>,
     /// What was heard of ramdisks.
     pub ramdisks: Vec<RamdiskTold>,
+    /// Whether the agent serves machines at other addresses than before.
+    pub has_places: bool,
     /// How many changes were looked at.
     pub count: usize,
     /// The number up to which that is all.
@@ -416,12 +418,20 @@ impl Ledger {
                     let record = state.ramdisks.get(&(*rack, serial.clone()));
                     news.ramdisks.extend(record.cloned());
                 }
+                Changed::Places => news.has_places = true,
             }
             if news.count == most {
                 (news.upto, news.more) = (number, number < state.changes.last());
             }
         }
         news
+    }
+
+    /// Notes that the agent serves machines at other addresses, which is news to other agents.
+    pub fn note_places(&self) {
+        let mut state = self.state.lock();
+        state.changes.note(Changed::Places);
+        self.changed.send_replace(state.changes.last());
     }
 
     /// Identity of this run of the agent.

@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`rack`] has the documents and compiles one for the interfaces that are there;
 //! [`dhcp`] is the protocol, from packet to answer, [`leasing`] runs it, and
-//! [`lease_sync`] tells other agents of leases; [`boot`] serves
+//! [`lease_sync`] tells other agents of leases, and [`token_claim`] has them agree on who tells a secret; [`boot`] serves
 //! scripts, kernels and images by HTTP, and [`key_desk`] has the master answer for keys of disks; [`ledger`] keeps documents and leases on disk, and
 //! [`outbox`] what was seen, until the master has it. Nothing here knows jobs, or calls the master.
 #![warn(missing_docs)]
@@ -15,6 +15,7 @@ pub mod leasing;
 pub mod ledger;
 pub mod outbox;
 pub mod rack;
+pub mod token_claim;
 
 #[cfg(any(test, feature = "testing"))]
 #[expect(clippy::unwrap_used, reason = "it is for tests")]

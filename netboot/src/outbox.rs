@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use model::machine::StageSeen;
 use model::rack::{Event, LeaseKey, Observation};
-use model::timeline::carry;
+use model::timeline::{carry, has_fetched};
 use model::{MacAddress, Serial, Timestamp};
 
 /// Events that are kept: one for each lease and machine of a hundred racks. Beyond it the oldest is
@@ -228,11 +228,20 @@ impl Outbox {
 fn take_along(observation: &mut Observation, last: &Event) {
     let Observation::Boot { registered, earlier, .. } = observation else { return };
     match &last.observation {
-        Observation::Boot { stage, registered: of_last, cycle, earlier: told, fetched, .. }
-            if of_last == registered =>
-        {
+        Observation::Boot {
+            stage,
+            registered: of_last,
+            cycle,
+            earlier: told,
+            fetched,
+            cycle_guessed,
+            ..
+        } if of_last == registered => {
             let (agent, fetched) = (String::new(), fetched.clone());
-            let (stage, at, cycle) = (*stage, last.at, *cycle);
+            let (stage, at) = (*stage, last.at);
+            // A stage has no mark for a guess: one that nothing bears out is of no power cycle.
+            let is_borne_out = !cycle_guessed || has_fetched(told, *cycle);
+            let cycle = if is_borne_out { *cycle } else { 0 };
             let last = StageSeen { stage, at, agent, fetched, cycle };
             *earlier = carry(told.iter().cloned().chain([last]));
         }

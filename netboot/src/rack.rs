@@ -1,7 +1,7 @@
 //! The rack documents that the agent serves from, and what they mean for DHCP.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use model::machine::node_uuid;
 use model::rack::{RackDocument, RackMachine};
-use model::{MacAddress, Serial, Uuid};
-use rpc::calls::{LeaseRangeServed, RackHeld};
+use model::{MacAddress, NodeName, Serial, Uuid};
+use rpc::calls::{BOOT_PLACES_MAX, LeaseRangeServed, RackHeld};
 
 use crate::ledger::{Ledger, LedgerError};
 
@@ -81,7 +81,14 @@ pub struct Racks {
     troubles: Mutex<Troubles>,
     /// The lease ranges that are served.
     served: Mutex<Vec<LeaseRangeServed>>,
+    /// Where this agent serves machines of each rack.
+    places: Mutex<Places>,
+    /// Where other agents say that they do, by rack.
+    of_others: Mutex<BTreeMap<(u32, NodeName), Vec<SocketAddr>>>,
 }
+
+/// Addresses at which machines are served by HTTP, by rack.
+pub type Places = BTreeMap<u32, Vec<SocketAddr>>;
 
 /// What keeps the agent from serving its racks.
 #[derive(Debug, Default)]
@@ -145,7 +152,34 @@ impl Racks {
             changed: watch::channel(0).0,
             troubles: Mutex::default(),
             served: Mutex::default(),
+            places: Mutex::default(),
+            of_others: Mutex::default(),
         }
+    }
+
+    /// Notes where this agent serves machines; whether that is news.
+    pub fn set_places(&self, places: &Places) -> bool {
+        std::mem::replace(&mut *self.places.lock(), places.clone()) != *places
+    }
+
+    /// Where it serves those of a rack.
+    #[must_use]
+    pub fn places(&self, rack: u32) -> Vec<SocketAddr> {
+        self.places.lock().get(&rack).cloned().unwrap_or_default()
+    }
+
+    /// Notes where another agent serves the machines of a rack.
+    pub fn set_places_of(&self, rack: u32, agent: &NodeName, mut places: Vec<SocketAddr>) {
+        places.truncate(BOOT_PLACES_MAX);
+        self.of_others.lock().insert((rack, agent.clone()), places);
+    }
+
+    /// Where each of the other agents serves the machines of a rack, as far as they told.
+    #[must_use]
+    pub fn places_of_others(&self, document: &RackDocument) -> Vec<Vec<SocketAddr>> {
+        let all = self.of_others.lock();
+        let agents = document.agents.iter();
+        agents.filter_map(|agent| all.get(&(document.rack, agent.name.clone())).cloned()).collect()
     }
 
     /// Installs `document`, durably, if it is newer than the one held; says which one is held then.
@@ -260,6 +294,14 @@ impl Racks {
             d.ranges.iter().any(|range| (range.first..=range.last).contains(&address))
         };
         documents.values().map(|served| &served.document).find(|d| holds(d)).map(|d| d.rack)
+    }
+
+    /// Whether `address` lies in a network of a lease range.
+    #[must_use]
+    pub fn is_in_network(&self, address: Ipv4Addr) -> bool {
+        let documents = self.documents.read();
+        let mut ranges = documents.values().flat_map(|served| &served.document.ranges);
+        ranges.any(|range| range.subnet.contains(&address))
     }
 
     /// The machine with this serial number, and its rack.

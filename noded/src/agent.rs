@@ -35,6 +35,7 @@ use netboot::key_desk::KeyDesk;
 use netboot::lease_sync;
 use netboot::ledger::Ledger;
 use netboot::rack::Racks;
+use netboot::token_claim::Claims;
 
 mod exchange;
 mod renewal;
@@ -75,6 +76,7 @@ pub struct Agent {
     network: Arc<HostNetworks>,
     keys: Arc<KeyDesk>,
     machines: Arc<MachineCertificates>,
+    claims: Arc<Claims>,
     left: Notify,
 }
 
@@ -109,6 +111,8 @@ pub struct Parts {
     pub keys: Arc<KeyDesk>,
     /// What machines are shown there.
     pub machines: Arc<MachineCertificates>,
+    /// Has the agents of a rack agree on who tells a secret.
+    pub claims: Arc<Claims>,
     /// Versions of the protocol that it understands.
     pub versions: Versions,
 }
@@ -144,6 +148,7 @@ impl Agent {
             network,
             keys,
             machines,
+            claims,
             versions,
         } = parts;
         let ssconf = Arc::new(ssconf::Files::new(&layout));
@@ -168,6 +173,7 @@ impl Agent {
             network,
             keys,
             machines,
+            claims,
             left: Notify::new(),
         }
     }
@@ -451,6 +457,7 @@ impl Agent {
                 let tell = |call| lease_sync::tell(&self.ledger, &self.racks, call, interrupt);
                 answer(call, tell).await
             }
+            Request::RamdiskClaim(call) => answer(call, |call| self.claims.answer(call)).await,
             Request::NetworkApply(call) => {
                 answer(call, async |call| self.network.apply(&call).await).await
             }

@@ -30,13 +30,14 @@ use crate::host_network::HostNetworks;
 use crate::machine_certificate::MachineCertificates;
 use crate::metrics::{self, Calls, Sources};
 use crate::powercycle::Powercycle;
-use netboot::boot::{self, BootAnswers};
+use netboot::boot;
 use netboot::dhcp::server::Learner;
 use netboot::key_desk::KeyDesk;
 use netboot::lease_sync;
 use netboot::leasing::{self, Leasing};
 use netboot::ledger::{Ledger, LedgerError, Restored};
 use netboot::rack::Racks;
+use netboot::token_claim::Claims;
 use rpc::client::Client;
 
 /// How long tasks may take to end: a lease that waits for room on the disk would take for ever.
@@ -158,6 +159,11 @@ impl Daemon {
         let (calls, desk) = (Arc::new(Calls::default()), Arc::<KeyDesk>::default());
         let machines = Arc::new(machine_certificates(&settings, &identity, &racks));
         let shown = Arc::clone(&machines.certificate);
+        let client = Client::new(Arc::clone(&identity), Tasks::new());
+        let own = identity.name().clone();
+        let (asks, clock) = (client.clone(), settings.clock.clone());
+        let claims = (Arc::clone(&ledger), Arc::clone(&racks));
+        let claims = Arc::new(Claims::new(own.clone(), claims, asks, clock));
         let agent = Arc::new(Agent::new(Parts {
             layout: settings.layout.clone(),
             membership,
@@ -173,6 +179,7 @@ impl Daemon {
             network: Arc::clone(&network),
             keys: Arc::clone(&desk),
             machines,
+            claims: Arc::clone(&claims),
             versions: settings.versions,
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), obeyed);
@@ -189,17 +196,26 @@ impl Daemon {
         let (server, learners) = watch::channel(None);
         let asking = lease_sync::Asking {
             ledger: Arc::clone(&daemon.ledger),
-            own: identity.name().clone(),
+            own: own.clone(),
             racks: Arc::clone(&racks),
-            client: Client::new(Arc::clone(&identity), Tasks::new()),
+            client,
             allowed: agents,
             server: learners,
             clock: settings.clock.clone(),
         };
         daemon.tasks.spawn("lease sync", lease_sync::serve(asking, daemon.stop.subscribe()));
-        let own = identity.name().clone();
         let keys = (machine_server_config(shown)?, desk);
-        daemon.serve(settings, boot_listener, (racks, blobs, keys), (calls, own, server)).await;
+        let rack = boot::Rack {
+            racks,
+            blobs,
+            ipxe: settings.ipxe.clone(),
+            ledger: Arc::clone(&daemon.ledger),
+            clock: settings.clock.clone(),
+            answers: Arc::default(),
+            keys_port: settings.keys.map_or(KEYS_PORT, |keys| keys.port()),
+            claims: Some(claims),
+        };
+        daemon.serve(settings, boot_listener, (rack, keys), (calls, own, server)).await;
         daemon.look_after_address();
         daemon.look_at_network(network);
         let node = identity.name();
@@ -246,27 +262,19 @@ impl Daemon {
         &self,
         settings: Settings,
         boot_listener: TcpListener,
-        (racks, blobs, desk): (Arc<Racks>, Arc<Blobs>, (ServerConfig, Arc<KeyDesk>)),
+        (rack, desk): (boot::Rack, (ServerConfig, Arc<KeyDesk>)),
         (calls, own, learner): (Arc<Calls>, NodeName, watch::Sender<Option<Learner>>),
     ) {
-        self.look_for_addresses(&settings, Arc::clone(&racks));
-        let Settings { boot_alias, keys, ipxe, leasing, metrics, clock, .. } = settings;
+        self.look_for_addresses(&settings, Arc::clone(&rack.racks));
+        let Settings { boot_alias, keys, leasing, metrics, clock, .. } = settings;
+        let racks = Arc::clone(&rack.racks);
         let sources = Sources {
             calls,
-            boot: Arc::<BootAnswers>::default(),
+            boot: Arc::clone(&rack.answers),
             dhcp: Arc::clone(&leasing.counters),
             ledger: Arc::clone(&self.ledger),
             racks: Arc::clone(&racks),
             clock: clock.clone(),
-        };
-        let rack = boot::Rack {
-            racks: Arc::clone(&racks),
-            blobs,
-            ipxe,
-            ledger: Arc::clone(&self.ledger),
-            clock: clock.clone(),
-            answers: Arc::clone(&sources.boot),
-            keys_port: keys.map_or(KEYS_PORT, |keys| keys.port()),
         };
         let page = move || metrics::page(&sources).text();
         let numbers = stdx::metrics::serve(metrics, page, self.stop.subscribe());

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use ironic::{Answer, HEADERS};
+use ironic::{Answer, Arrival, HEADERS};
 use luxi::method::GantryRamdisk;
+use stdx::admission::network;
 
 use crate::asked::authority;
 use crate::refusal::Refusal;
@@ -57,7 +58,8 @@ pub async fn answer(
     let (head, body) = request.into_parts();
     let authority = authority(&head.headers, &head.uri);
     let base = authority.map_or_else(String::new, |authority| format!("https://{authority}"));
-    let answer = match front.ramdisks.read(&head, &base, body).await {
+    let arrival = Arrival { base: &base, from: network(peer.ip()) };
+    let answer = match front.ramdisks.read(&head, arrival, body).await {
         Err(answer) => answer.for_request(head.headers.get(HEADERS[0])),
         Ok(asked) => match asked.fixed() {
             Some(answer) => answer,

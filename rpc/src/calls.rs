@@ -16,6 +16,7 @@ mod lease;
 mod master;
 mod network;
 mod node;
+mod ramdisk;
 
 pub use blob::*;
 pub use certificate::*;
@@ -25,6 +26,7 @@ pub use lease::*;
 pub use master::*;
 pub use network::*;
 pub use node::*;
+pub use ramdisk::*;
 
 /// How long a call may take. The caller gives up after the limit; the agent ends the call then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -269,6 +271,8 @@ calls! {
         "lease_sync" LeaseSync -> LeasesTold, Fast, Shares, Fails, Shared;
         /// End the lease of an address; may be repeated.
         "lease_release" LeaseRelease -> LeaseReleased, Fast, Changes, Fails, Shared;
+        /// Decide for another agent of the rack whether it may tell a secret that is told once.
+        "ramdisk_claim" RamdiskClaim -> RamdiskClaimed, Urgent, Shares, Fails, Shared;
         /// Replace the allow-list.
         "allow_list" SetAllowList -> (), Fast, Changes, Fails, Shared;
         /// Take the master's address, and tell the link.

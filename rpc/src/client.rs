@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use model::NodeName;
 use model::enrol::Fingerprint;
 use model::node::{Node, NodeRole};
+use model::rack::RackAgent;
 use queue_format::Epoch;
 use stdx::Tasks;
 
@@ -60,6 +61,19 @@ pub struct NodeTarget {
     pub renewing: Option<Fingerprint>,
     /// Whether it is marked offline.
     pub offline: bool,
+}
+
+impl From<&RackAgent> for NodeTarget {
+    fn from(agent: &RackAgent) -> Self {
+        let mut fingerprints = agent.fingerprints.iter().copied();
+        Self {
+            name: agent.name.clone(),
+            address: agent.address,
+            fingerprint: fingerprints.next(),
+            renewing: fingerprints.next(),
+            offline: false,
+        }
+    }
 }
 
 impl From<&Node> for NodeTarget {

@@ -110,6 +110,7 @@ fn observation() -> impl Strategy<Value = Observation> {
         registered: None,
         earlier: Vec::new(),
         every: None,
+        cycle_guessed: false,
         fetched: None,
     });
     prop_oneof![3 => lease, 2 => boot]

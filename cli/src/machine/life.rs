@@ -158,6 +158,9 @@ pub(crate) struct RetireArguments {
     /// The ramdisk: NAME or NAME/VERSION; without it, that of the cluster.
     #[arg(long, value_name = "IMAGE", requires = "erase")]
     image: Option<BootTarget>,
+    /// Switch machines off before they are retired; without it, they stay on.
+    #[arg(long, conflicts_with = "manual_power")]
+    power_off: bool,
     #[command(flatten)]
     power: Power,
 }
@@ -276,9 +279,14 @@ fn by_bmc(serial: &str) -> OpCode {
 
 /// Carries out `retire`.
 pub(super) fn retire(arguments: RetireArguments, session: &Session) -> Result<(), CliError> {
-    let RetireArguments { machines, erase, image, power } = arguments;
+    let RetireArguments { machines, erase, image, power_off, power } = arguments;
     let wish = Wish { image, manual_power: power.manual_power, ..Wish::default() };
-    let does = if erase { "This wipes, and retires," } else { "This retires" };
+    let does = match (erase, power_off) {
+        (true, true) => "This wipes, switches off and retires",
+        (true, false) => "This wipes and retires, and leaves on,",
+        (false, true) => "This switches off and retires",
+        (false, false) => "This retires, and leaves on,",
+    };
     machines.each(Intent::Retire, Some((does, &power)), session, |serial| {
         let [retiring, _] = Wish::default().ops(serial, Intent::Retire);
         let serial_text = serial.to_owned();
@@ -288,6 +296,10 @@ pub(super) fn retire(arguments: RetireArguments, session: &Session) -> Result<()
             ops.extend(wish.ops(serial, Intent::Clean));
             let keys = MachineDiskKeysRemove { serial: serial.to_owned(), only_retiring: true };
             ops.push(OpCode::MachineDiskKeysRemove(keys));
+        }
+        if power_off {
+            let (serial, action) = (serial.to_owned(), Some(PowerAction::Off));
+            ops.push(OpCode::MachinePower(MachinePower { serial, action, boot_once: None }));
         }
         ops.push(OpCode::MachineSetState(retired));
         ops

@@ -65,6 +65,11 @@ fn refusals_are_texts_of_json_in_json() {
     let inner: serde_json::Value =
         serde_json::from_str(body["error_message"].as_str().unwrap()).unwrap();
     assert_eq!((&inner["code"], &inner["title"]), (&404.into(), &"Not Found".into()));
+    let body = json(&world.get("/v1/lookup", "2.0", 1).answer);
+    let inner: serde_json::Value =
+        serde_json::from_str(body["error_message"].as_str().unwrap()).unwrap();
+    assert_eq!((&inner["code"], &inner["title"]), (&406.into(), &"Not Acceptable".into()));
+    assert!(inner["description"].as_str().unwrap().contains("Version 2.0"), "{inner}");
 }
 
 #[test]

@@ -89,14 +89,42 @@ fn which_machine_is_meant() {
         ("S4", 404),
         ("00000000-0000-4000-8000-00000000000f", 404),
         ("", 400),
-        ("%00", 404),
+        ("%00", 400),
+        ("a%20b", 400),
+        ("a%2Fb", 400),
+        ("SN-0001%23ABU", 400),
+        ("a~b_c.d-e", 404),
     ] {
         let outcome = World::new().post(&format!("/v1/heartbeat/{ident}"), "1.68", &body, 1);
         assert_eq!(outcome.answer.status, status, "{ident}: {}", outcome.answer.body);
     }
     let mut world = World::new();
-    world.holder = Some("S2");
+    world.origin = Some(("S1", Origin::AnotherMachine));
     assert_eq!(world.post(&path(), "1.68", &body, 1).answer.status, 404);
+    // Its token shows who it is, whichever of its cards it uses.
+    world.origin = Some(("S1", Origin::Elsewhere { card: None }));
+    assert_eq!(world.post(&path(), "1.68", &body, 1).answer.status, 202);
+}
+
+/// The token of a boot ends with the next one, and who has it is seen.
+#[test]
+fn a_ramdisk_of_an_earlier_boot_is_heard_no_longer() {
+    let mut world = World::new();
+    let beat = |world: &mut World, boot: Option<i64>, seconds| {
+        let token = world.token(boot.map(at));
+        let body = with("agent_token", Some(json!(token)));
+        let Outcome { answer, effect } = world.post(&path(), "1.68", &body, seconds);
+        (answer.status, matches!(effect, Effect::Outlived(serial) if serial.as_str() == "S1"))
+    };
+    assert_eq!(beat(&mut world, None, 1), (202, false));
+    world.boots(at(10));
+    assert_eq!(beat(&mut world, None, 11), (400, true));
+    assert_eq!(beat(&mut world, Some(10), 12), (202, false));
+    world.boots(at(20));
+    assert_eq!(beat(&mut world, Some(10), 21), (400, true));
+    // Another server, of which nothing was heard, told the token of a later boot.
+    assert_eq!(beat(&mut world, Some(30), 31), (202, false));
+    assert_eq!(beat(&mut world, Some(20), 32), (400, true));
 }
 
 #[test]
@@ -114,7 +142,9 @@ fn what_a_ramdisk_told_first_stays() {
     assert_eq!(world.post(&path(), "1.68", &none, 2).answer.status, 202);
     // A ramdisk that boots anew has another address and another certificate.
     world.boots(at(3));
-    let (ramdisk, is_vital) = heard(&world.post(&path(), "1.68", &url, 4));
+    let mut anew: Value = serde_json::from_str(&url).unwrap();
+    anew["agent_token"] = json!(world.token(Some(at(3))));
+    let (ramdisk, is_vital) = heard(&world.post(&path(), "1.68", &anew.to_string(), 4));
     assert_eq!(ramdisk.agent.unwrap().callback_url, "https://10.69.0.41:9999");
     assert!(is_vital && ramdisk.token_told == Some(at(4)));
 }

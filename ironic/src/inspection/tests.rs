@@ -135,7 +135,7 @@ fn which_machine_is_meant() {
         assert_eq!(answer.status, status, "{query} {mac} {serial}: {}", answer.body);
     }
     let mut world = World::new();
-    world.holder = Some("S2");
+    world.origin = Some(("S1", crate::machines::Origin::AnotherMachine));
     assert_eq!(world.post(PATH, "", &body().to_string(), 1).answer.status, 404);
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::machines::Origin;
 use crate::testing::{MAC, OTHER_MAC, OTHER_UUID, TOKEN, UUID, World, at, json};
 
 fn token(outcome: &Outcome) -> String {
@@ -37,8 +38,12 @@ fn a_new_boot_is_told_once_more() {
     world.boots(at(9));
     assert_eq!(token(&world.get(&path, "1.62", 11)), "******", "the boot was before that");
     world.boots(at(20));
-    assert_eq!(token(&world.get(&path, "1.62", 21)), TOKEN);
+    let second = world.token(Some(at(20)));
+    assert_eq!(token(&world.get(&path, "1.62", 21)), second);
     assert_eq!(token(&world.get(&path, "1.62", 22)), "******");
+    assert_ne!(second, TOKEN);
+    world.claims = true;
+    assert_eq!(token(&world.get(&path, "1.62", 23)), second, "another server kept it for this");
 }
 
 #[test]
@@ -82,8 +87,18 @@ fn what_is_not_there_is_not_told_from_what_is_not_to_be_told() {
     };
     let unknown = missing(&mut world, "52:54:00:00:00:0f");
     assert_eq!(missing(&mut world, "52:54:00:00:00:03"), unknown);
-    world.holder = Some("S2");
+    world.origin = Some(("S1", Origin::AnotherMachine));
     assert_eq!(missing(&mut world, MAC), unknown, "the address is that of S2");
+    for card in [None, Some("52:54:00:00:00:0e".parse().unwrap())] {
+        world.origin = Some(("S1", Origin::Elsewhere { card }));
+        assert_eq!(missing(&mut world, MAC), unknown, "its card leases another address");
+        let inspection = r#"{"inventory": {"interfaces": [{"mac_address": "52:54:00:00:00:01"}]}}"#;
+        let answer = world.post("/v1/continue_inspection", "", inspection, 1).answer;
+        assert_eq!((answer.status, answer.body), (404, unknown.clone()));
+    }
+    // A second card of the machine, as the ramdisk says.
+    let cards = by(&format!("addresses={MAC},52:54:00:00:00:0e"));
+    assert_eq!(token(&world.get(&cards, "1.62", 1)), TOKEN);
     assert_eq!(token(&world.get(&by(&format!("addresses={OTHER_MAC}")), "1.62", 1)), "b3RoZXI");
 }
 

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use model::machine::life::{Observed, State};
+use model::machine::life::{Observed, Phase, State};
 use model::machine::{Boot, BootStage, LastBoot, Machine, StageSeen};
 use model::rack::{Event, Lease, LeaseKey, LeaseState, Observation};
-use model::timeline::Timeline;
+use model::timeline::{Timeline, has_fetched};
 use model::{MacAddress, NodeName, Serial, Timestamp};
 
 use crate::config::{Config, ConfigChange};
@@ -159,6 +159,7 @@ impl<'a> Fold<'a> {
             earlier,
             fetched,
             every,
+            cycle_guessed,
             ..
         } = &event.observation
         else {
@@ -174,7 +175,10 @@ impl<'a> Fold<'a> {
         let of = Of { serial, registered: *registered, cycle: *cycle };
         let system = |seen: &StageSeen| seen.stage == BootStage::System && seen.cycle == *cycle;
         if *stage == BootStage::System || earlier.iter().any(system) {
-            self.system_called(of, event.at);
+            let is_known = !cycle_guessed
+                || has_fetched(earlier, *cycle)
+                || self.boot(serial).is_some_and(|boot| has_fetched(&boot.stages, *cycle));
+            self.system_called(of, is_known, event.at);
         }
         let agent = self.agent.to_string();
         let last = StageSeen {
@@ -208,9 +212,14 @@ impl<'a> Fold<'a> {
         self.boots.insert(serial.clone(), boot);
     }
 
-    fn system_called(&mut self, of: Of<'_>, at: Timestamp) {
+    /// A system says that it runs. Where a job waits for a new boot, that must be of its power cycle: until
+    /// somebody switches the power, the old system says the same.
+    fn system_called(&mut self, of: Of<'_>, is_of_cycle: bool, at: Timestamp) {
         let Some(machine) = self.lives.speaker(of) else { return };
         let state = self.machines.get(of.serial).map_or(machine.life.state, |m| m.life.state);
+        if !is_of_cycle && matches!(state.phase(), Phase::Runs { .. }) {
+            return;
+        }
         self.lived(of, Some((life::system_called(state), String::new())), at);
     }
 

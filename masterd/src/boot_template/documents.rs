@@ -101,10 +101,11 @@ pub(crate) fn written(text: &str) -> usize {
     text.bytes().map(written).sum()
 }
 
-/// A machine that is registered anew is another instance.
+/// A machine that is registered or deployed anew is another instance: cloud-init configures it once more.
 fn meta_data(machine: &Machine) -> String {
     let name = machine.serial.host_name();
-    let instance = format!("{name}-{}", machine.register_date.seconds());
+    let deployment = machine.deployed_by.map_or_else(String::new, |job| format!("-{job}"));
+    let instance = format!("{name}-{}{deployment}", machine.register_date.seconds());
     json!({ "instance-id": instance, "local-hostname": name }).to_string() + "\n"
 }
 

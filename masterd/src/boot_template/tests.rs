@@ -300,6 +300,11 @@ fn machines_of_a_rack_get_the_newest_versions() {
     assert!(documents["m0001"][0].text.contains("new m0001"));
     let meta: Json = serde_json::from_str(&documents["m0001"][2].text).unwrap();
     assert_eq!(meta, json!({ "instance-id": "m0001-1700000000", "local-hostname": "m0001" }));
+    let mut machine = config.machine("m0001").unwrap().as_ref().clone();
+    machine.deployed_by = Some(model::JobId(12));
+    config.apply([ConfigChange::Machine(machine)]);
+    let meta: Json = serde_json::from_str(&all(&config)["m0001"][2].text).unwrap();
+    assert_eq!(meta["instance-id"], "m0001-1700000000-12");
     // A machine that the template does not fit gets what it can.
     config.apply([template(
         TemplateKind::Ignition,

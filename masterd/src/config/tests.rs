@@ -77,6 +77,7 @@ fn machine(number: u8, rack: u32, index: u32, ports: &BTreeSet<u8>) -> Machine {
         labels: BTreeMap::new(),
         register_date: NOW,
         retire_date: None,
+        deployed_by: None,
         life: Default::default(),
         maintenance: None,
     }

@@ -1,6 +1,9 @@
 //! Opcodes on images: operating systems that machines boot.
 
+mod magic;
+
 use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::sync::Arc;
 
 use jobs::locks::{Level, LockName, Mode};
@@ -19,6 +22,7 @@ use super::{Context, Failure, LogicalUnit, Wanted, rack, wrong};
 use crate::blobs::{SendError, Sending};
 use crate::config::{Config, ConfigChange};
 use crate::rack_document::image_of;
+use magic::{HEAD_BYTES, Part};
 
 /// Lines of a job's log that tell how far one file is at one node.
 const STEPS: u64 = 10;
@@ -34,9 +38,17 @@ impl LogicalUnit for ImageAdd {
         self.check_form()?;
         is_new(&context.config(), &self.image)?;
         let source = context.source();
-        let blobs: Vec<Blob> = self.files.blobs().collect();
-        let found = stdx::aside(|| blobs.iter().try_for_each(|&blob| source.open(blob).map(drop)));
-        found.map_err(|error| wrong(stdx::daemon::chain(&error)))?;
+        let is_good = |(part, blob): (Part, Blob)| {
+            let (file, path) = source.open(blob)?;
+            let mut head = Vec::new();
+            let read = file.take(HEAD_BYTES).read_to_end(&mut head);
+            read.map_err(|error| SendError::Read { path, error })?;
+            Ok(magic::check(part, &head, blob.size))
+        };
+        let checked = stdx::aside(|| {
+            parts(&self.files).map(is_good).collect::<Result<Result<(), String>, SendError>>()
+        });
+        checked.map_err(|error| wrong(stdx::daemon::chain(&error)))?.map_err(wrong)?;
         Ok(())
     }
 
@@ -81,6 +93,12 @@ impl LogicalUnit for ImageAdd {
         rack::push(context, &racks).await?;
         Ok(image)
     }
+}
+
+/// The files, and what each is to be.
+fn parts(files: &ImageFiles) -> impl Iterator<Item = (Part, Blob)> {
+    let first = if matches!(files, ImageFiles::Uki(_)) { Part::Uki } else { Part::Kernel };
+    std::iter::once(first).chain((1..).map(Part::Initrd)).zip(files.blobs())
 }
 
 /// Checks what the types alone do not.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::StatusCode;
-use ironic::{Answer, Asked, Effect, Machines, Node, Several};
+use ironic::{Answer, Asked, Effect, Machines, Node, Origin, Several};
 use jobs::locks::{Level, LockName};
 use luxi::Caller;
 use luxi::method::GantryRamdisk;
@@ -39,6 +39,10 @@ impl LuxiService {
                 let serials: Vec<String> = serials.iter().map(ToString::to_string).collect();
                 let serials = serials.join(", ");
                 tracing::warn!(%from, serials, "a ramdisk has the cards of several machines");
+                return Ok(outcome.answer);
+            }
+            Effect::Outlived(serial) => {
+                tracing::warn!(%from, %serial, "a ramdisk shows the token of an earlier boot");
                 return Ok(outcome.answer);
             }
             Effect::Heard { .. } => {}
@@ -123,10 +127,12 @@ impl Machines for Known<'_> {
         self.config.machines.get(serial).map(|machine| self.node(machine)).into_iter().collect()
     }
 
-    fn asks_for_another(&self, node: &Node) -> bool {
+    /// Requests reach a front door from other networks, too, so that nothing is known of most addresses.
+    fn origin(&self, node: &Node) -> Origin {
         let holders = self.holders.iter().filter_map(|mac| self.config.machine_of(*mac));
         let serials: Vec<&Serial> = holders.map(|machine: &Arc<Machine>| &machine.serial).collect();
-        !serials.is_empty() && !serials.contains(&&node.serial)
+        let is_another = !serials.is_empty() && !serials.contains(&&node.serial);
+        if is_another { Origin::AnotherMachine } else { Origin::Itself }
     }
 }
 

@@ -1,5 +1,7 @@
 //! One connection of a machine: how long it may last, and when it counts as busy.
 
+mod progress;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
@@ -14,6 +16,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 
@@ -21,6 +24,7 @@ use stdx::admission::Slot;
 use stdx::net::Connection;
 
 use super::{Ends, GRACE};
+use progress::{Arriving, Counted, Phase, Progress, Sent};
 
 /// Bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -36,6 +40,8 @@ pub(super) struct Patience {
     /// For all of a connection. An image of 50 GB takes 11 hours at 10 Mbit/s; nothing that a rack boots
     /// takes longer, and a machine that reads a byte a minute does not hold a place for days.
     pub(super) life: Duration,
+    /// Between two looks at whether a download comes on.
+    pub(super) progress: Duration,
 }
 
 impl Patience {
@@ -44,6 +50,7 @@ impl Patience {
         head: Duration::from_secs(10),
         stalled: Duration::from_secs(60),
         life: Duration::from_secs(12 * 3_600),
+        progress: Duration::from_secs(10),
     };
 }
 
@@ -77,17 +84,22 @@ async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     patience: Patience,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let service = tower::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+    let progress = Arc::new(Progress::new(place));
+    let stream = Counted { stream, progress: Arc::clone(&progress) };
+    let of_service = Arc::clone(&progress);
+    let service = tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let (mut router, progress) = (router.clone(), Arc::clone(&of_service));
+        let mut request = request.map(|body| axum::body::Body::new(Arriving::new(body, &progress)));
         request.extensions_mut().insert(ends);
-        let mut router = router.clone();
-        let busy = Busy::new(Arc::clone(&place));
         async move {
-            // The body has this to its end, and is busy so long.
+            let answer = router.call(request).await.unwrap_or_else(|never| match never {});
+            progress.enter(Phase::Sends);
+            let sent = Sent(progress);
+            // The body has this to its end.
             let holds = move |error: axum::Error| {
-                let _busy = &busy;
+                let _sent = &sent;
                 error
             };
-            let answer = router.call(request).await.unwrap_or_else(|never| match never {});
             Ok::<_, Infallible>(answer.map(|body| body.map_err(holds)))
         }
     });
@@ -96,29 +108,19 @@ async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     http1.timer(TokioTimer::new()).header_read_timeout(patience.head).max_buf_size(HEAD_BYTES_MAX);
     let service = TowerToHyperService::new(service);
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    tokio::select! {
-        ended = serving.as_mut() => return ended,
-        _ = stopped.wait_for(|stop| *stop) => {}
-        () = tokio::time::sleep(patience.life) => {}
+    let mut life = pin!(tokio::time::sleep(patience.life));
+    let mut looks = tokio::time::interval(patience.progress);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            ended = serving.as_mut() => return ended,
+            _ = stopped.wait_for(|stop| *stop) => break,
+            () = life.as_mut() => break,
+            _ = looks.tick() => progress.look(),
+        }
     }
     serving.as_mut().graceful_shutdown();
     tokio::time::timeout(GRACE, serving).await.map_err(|_elapsed| {
         io::Error::new(io::ErrorKind::TimedOut, "the connection did not end in time")
     })?
-}
-
-/// A request that is being answered: its connection is not shed.
-struct Busy(Arc<Slot<IpAddr>>);
-
-impl Busy {
-    fn new(place: Arc<Slot<IpAddr>>) -> Self {
-        place.set_busy(true);
-        Self(place)
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.set_busy(false);
-    }
 }

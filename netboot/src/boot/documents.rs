@@ -13,14 +13,14 @@ use model::boot_template::{
 };
 use model::machine::BootStage;
 use model::power_cycle::{Enrolling, ExpectedRamdisk, Ramdisk};
-use model::rack::{Observation, RackMachine};
-use rpc::calls::RamdiskTold;
+use model::rack::RackMachine;
+use rpc::calls::{RamdiskTold, SecretClaim};
 use sha2::{Digest as _, Sha256};
 use stdx::daemon::chain as causes;
 
-use super::routes::{Refusal, find, note_fetched, now, text};
+use super::routes::{Refusal, find, is_of_boot, note_fetched, now, text};
 use super::{Ends, Rack};
-use crate::ledger::{LedgerError, Ramdisks, is_of};
+use crate::ledger::{Known, LedgerError, is_of, observed};
 use crate::rack::Passing;
 
 /// Configurations of Ignition, by serial number and version, where sabakan's clients look for them.
@@ -30,6 +30,10 @@ pub(super) const CLOUD_INIT_PATH: &str = "/cloud-init";
 /// What cloud-init asks for that a machine may lack. It asks for a file that is missing ten times more, a
 /// second apart, and goes on at once with an empty one.
 const MAY_BE_EMPTY: &[&str] = &["vendor-data", "network-config"];
+
+/// Why a stranger gets no token.
+const NOT_ITS_ADDRESS: &str = "the machine's own card leases another address; the token by which it becomes a \
+                               node is told there alone";
 
 pub(super) async fn ignition(
     State(rack): State<Rack>,
@@ -77,8 +81,13 @@ async fn answer(
         return text(StatusCode::NOT_FOUND, missing(&machine));
     };
     let mut told = filled(&document.text, ends, rack.keys_port);
+    let is_of_boot = method == Method::GET && is_of_boot(rack, ends, &machine);
     if told.contains(ENROL_TOKEN) && method == Method::GET {
-        match token(rack, (number, &machine), ends.theirs.ip()).await {
+        let token = match is_of_boot {
+            true => token(rack, (number, &machine), ends.theirs.ip()).await,
+            false => Err((StatusCode::CONFLICT, NOT_ITS_ADDRESS.to_owned())),
+        };
+        match token {
             Ok(token) => told = told.replace(ENROL_TOKEN, token.expose()),
             Err((status, why)) => {
                 rack.answers.refused.add();
@@ -89,7 +98,7 @@ async fn answer(
     }
     let (kind, id) = (document.kind, document.id.clone());
     // The rest of what cloud-init asks for tells nothing more.
-    if method == Method::GET && matches!(kind, DocumentKind::Ignition | DocumentKind::UserData) {
+    if is_of_boot && matches!(kind, DocumentKind::Ignition | DocumentKind::UserData) {
         let sha256 = BlobDigest::from_bytes(Sha256::digest(&told).into());
         let fetched = Fetched { kind, id, sha256 };
         note_fetched(rack, (number, &machine), ends.theirs.ip(), BootStage::Config, Some(fetched));
@@ -104,7 +113,7 @@ async fn answer(
 }
 
 /// The token by which a machine becomes a node. The first address that asks for it in a power cycle gets it,
-/// once that is kept, and nobody else.
+/// once that is kept and other agents know of it, and nobody else.
 async fn token(
     rack: &Rack,
     (number, machine): (u32, &RackMachine),
@@ -120,34 +129,30 @@ async fn token(
         );
         return Err((StatusCode::CONFLICT, why));
     };
-    let decide = |heard: &Ramdisks| {
-        let heard = heard_of(heard, (number, machine), expected);
-        match heard.enrolling {
-            Some(first) => (first.to, None, None),
-            None => {
-                let enrolling = Some(Enrolling { told: at, to: from });
-                let heard = Ramdisk { enrolling, ..heard };
-                let record = RamdiskTold {
-                    rack: number,
-                    serial: serial.clone(),
-                    registered: machine.registered,
-                    cycle: machine.cycle,
-                    heard: heard.clone(),
-                };
-                let seen = Observation::Ramdisk {
-                    rack: number,
-                    serial: serial.clone(),
-                    registered: machine.registered,
-                    cycle: machine.cycle,
-                    heard,
-                };
-                (from, Some(record), Some(seen))
-            }
-        }
-    };
     let unkept = |error: LedgerError| {
         let why = format!("the request could not be kept; try again ({})", causes(&error));
         (StatusCode::SERVICE_UNAVAILABLE, why)
+    };
+    let told = |known: &Known<'_>| RamdiskTold {
+        rack: number,
+        serial: serial.clone(),
+        registered: machine.registered,
+        cycle: machine.cycle,
+        heard: heard_of(known, (number, machine), expected),
+    };
+    let (known, _) = rack.ledger.hear(at, |known| (told(known), None, None)).map_err(unkept)?;
+    let is_first = known.heard.enrolling.is_none();
+    if let Some(claims) = rack.claims.as_ref().filter(|_| is_first) {
+        // Whether it was granted, what is known then tells.
+        claims.claim(known, SecretClaim::Enrolment { to: from }).await.map_err(unkept)?;
+    }
+    let decide = |known: &Known<'_>| {
+        let before = told(known);
+        let enrolling = before.heard.enrolling.unwrap_or(Enrolling { told: at, to: from });
+        let heard = Ramdisk { enrolling: Some(enrolling), ..before.heard.clone() };
+        let record = is_first.then(|| RamdiskTold { heard, ..before });
+        let seen = record.as_ref().map(observed);
+        (enrolling.to, record, seen)
     };
     let (first, durable) = rack.ledger.hear(at, decide).map_err(unkept)?;
     if first != from {
@@ -166,11 +171,11 @@ async fn token(
 
 /// What this agent and the others heard of what runs on a machine.
 fn heard_of(
-    heard: &Ramdisks,
+    known: &Known<'_>,
     (number, machine): (u32, &RackMachine),
     expected: &ExpectedRamdisk,
 ) -> Ramdisk {
-    let record = heard.get(&(number, machine.serial.clone()));
+    let record = known.ramdisks.get(&(number, machine.serial.clone()));
     match record.filter(|record| is_of(record, machine)) {
         Some(record) => ironic::merged(&expected.heard, &record.heard),
         None => expected.heard.clone(),

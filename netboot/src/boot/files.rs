@@ -5,7 +5,7 @@ use std::path::{Path as FilePath, PathBuf};
 
 use axum::extract::{Extension, Path, Request, State};
 use axum::http::{Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use model::blob::BlobDigest;
 use model::image::ImageFiles;
 use model::machine::BootStage;
@@ -15,7 +15,7 @@ use tower::ServiceExt as _;
 use tower_http::services::ServeFile;
 
 use super::identity::Told;
-use super::routes::{holder, note, now, text};
+use super::routes::{holder, is_of_boot, note, now, text};
 use super::{Ends, Rack};
 
 /// Bytes that are read of a file at once: fewer trips to the disk's threads for each download, and 64 at
@@ -34,19 +34,18 @@ pub(super) async fn loader(
 ) -> Response {
     let machine = machine_at(&rack, ends.theirs.ip());
     let is_get = request.method() == Method::GET;
-    if let Some((number, machine)) = &machine
-        && is_get
-    {
-        note(&rack, (*number, machine), ends.theirs.ip(), BootStage::Loader);
-    }
-    let choice = machine.map(|(_, machine)| machine.boot);
-    match choice {
+    let answer = match machine.as_ref().map(|(_, machine)| &machine.boot) {
         Some(BootChoice::Image { files: ImageFiles::Uki(uki), .. }) if architecture.is_empty() => {
             of_blob(&rack, uki.sha256, request).await
         }
         _ if architecture.is_empty() => serve_ipxe(&rack, &rack.ipxe, request).await,
         _ => serve_ipxe(&rack, &beside(&rack.ipxe, architecture), request).await,
+    };
+    // Only what was sent is a stage.
+    if let Some((number, machine)) = machine.filter(|_| is_get && answer.status().is_success()) {
+        note(&rack, (number, &machine), ends.theirs.ip(), BootStage::Loader);
     }
+    answer
 }
 
 /// iPXE itself.
@@ -89,33 +88,20 @@ pub(super) async fn of_machine(
         let why = "expected a serial number and a SHA-256 digest\n".to_owned();
         return text(StatusCode::BAD_REQUEST, why);
     };
-    if let Some((number, machine)) = told(&rack, ends, serial)
-        && request.method() == Method::GET
+    let is_get = request.method() == Method::GET;
+    let answer = of_blob(&rack, digest, request).await;
+    if is_get
+        && answer.status().is_success()
+        && let Some((number, machine)) = told(&rack, ends, serial)
+        && is_of_boot(&rack, ends, &machine)
     {
         note(&rack, (number, &machine), ends.theirs.ip(), stage);
     }
-    of_blob(&rack, digest, request).await
-}
-
-/// A machine tells that its operating system runs.
-pub(super) async fn is_up(
-    State(rack): State<Rack>,
-    Extension(ends): Extension<Ends>,
-    Path(serial): Path<String>,
-) -> Response {
-    let serial = serial.parse().ok();
-    let Some((number, machine)) = serial.and_then(|serial| told(&rack, ends, serial)) else {
-        return text(
-            StatusCode::NOT_FOUND,
-            "no machine of this rack has that serial number and this address\n".into(),
-        );
-    };
-    note(&rack, (number, &machine), ends.theirs.ip(), BootStage::System);
-    StatusCode::NO_CONTENT.into_response()
+    answer
 }
 
 /// The machine of a serial number, unless whoever tells it has the card of another one.
-fn told(rack: &Rack, ends: Ends, serial: Serial) -> Option<(u32, RackMachine)> {
+pub(super) fn told(rack: &Rack, ends: Ends, serial: Serial) -> Option<(u32, RackMachine)> {
     let who = Told::new(Some(serial.clone()), None, holder_at(rack, ends.theirs.ip()));
     // Ten thousand give a sign of life twice a minute.
     let machines = rack.racks.with(Some(&serial), &who.macs);

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use axum::extract::{Extension, Path, State};
-use axum::http::{StatusCode, Uri, header};
+use axum::extract::{Extension, Path, Request, State};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Json, Router};
@@ -20,8 +20,9 @@ use super::assets;
 use super::documents::{self, CLOUD_INIT_PATH, IGNITIONS_PATH};
 use super::files::{self, FILES_PATH};
 use super::identity::{Told, Unidentified};
+use super::origin::{Address, Sender, Stranger};
 use super::script::{self, PATH, PATH_ALIAS, REFUSAL_PATH};
-use super::{Ends, Rack, ramdisks};
+use super::{Ends, Rack, ipxe, ramdisks, up};
 use crate::dhcp::LeaseState;
 use crate::dhcp::boot::{HTTP_ARCHITECTURES, loader_path};
 use crate::rack::Passing;
@@ -47,7 +48,8 @@ pub(super) fn router(rack: Rack) -> Router {
         // iPXE 2.0 asks for it beside its loader, before it asks for an address, and waits for an answer.
         .route("/api/v1/boot/autoexec.ipxe", get(first))
         .route("/api/v1/boot/ipxe.efi", get(files::ipxe))
-        .route(&format!("{FILES_PATH}/{{serial}}/up"), get(files::is_up).post(files::is_up))
+        .route(&format!("{FILES_PATH}/{{serial}}/up"), get(up::says).post(up::says))
+        .route(&format!("{FILES_PATH}/{{serial}}/up/{{cycle}}"), get(up::says_of).post(up::says_of))
         .route(&format!("{FILES_PATH}/{{serial}}/{{kind}}/{{digest}}"), get(files::of_machine))
         .route(&format!("{IGNITIONS_PATH}/{{serial}}/{{id}}"), get(documents::ignition))
         .route(&format!("{CLOUD_INIT_PATH}/{{serial}}/{{name}}"), get(documents::cloud_init))
@@ -80,25 +82,27 @@ async fn of_machine(
     State(rack): State<Rack>,
     Extension(ends): Extension<Ends>,
     Path(serial): Path<String>,
-    uri: Uri,
+    request: Request,
 ) -> Response {
-    answer(&rack, ends, &serial, uri.query())
+    answer(&rack, ends, &serial, &request)
 }
 
 /// A machine without a serial number.
-async fn of_card(State(rack): State<Rack>, Extension(ends): Extension<Ends>, uri: Uri) -> Response {
-    answer(&rack, ends, "", uri.query())
+async fn of_card(
+    State(rack): State<Rack>,
+    Extension(ends): Extension<Ends>,
+    request: Request,
+) -> Response {
+    answer(&rack, ends, "", &request)
 }
 
-fn answer(rack: &Rack, ends: Ends, serial: &str, query: Option<&str>) -> Response {
-    let refusal = match find(rack, ends, serial, query) {
+fn answer(rack: &Rack, ends: Ends, serial: &str, request: &Request) -> Response {
+    let is_get = request.method() == Method::GET;
+    let refusal = match find(rack, ends, serial, request.uri().query()) {
         Ok((number, machine)) => {
             rack.answers.script.add();
-            note(rack, (number, &machine), ends.theirs.ip(), BootStage::Script);
-            if machine.ramdisk.is_some()
-                && let Err(error) = rack.ledger.note_booted(now(rack), number, &machine)
-            {
-                tracing::warn!(error = causes(&error), "a boot of a ramdisk was not noted");
+            if is_get && is_of_boot(rack, ends, &machine) {
+                begin_boot(rack, ends, (number, &machine));
             }
             return text(StatusCode::OK, script::boot(&servers(rack, ends, number), &machine));
         }
@@ -114,19 +118,89 @@ fn answer(rack: &Rack, ends: Ends, serial: &str, query: Option<&str>) -> Respons
     if status == StatusCode::CONFLICT {
         rack.racks.set_passing(Passing::Identity, told.to_string());
     }
-    if let Some(serial) = serial {
+    if let Some(serial) = serial.filter(|_| is_get) {
         note_unknown(rack, &serial, ends.theirs.ip());
     }
     text(status, why)
 }
 
-/// This agent, then the others of the rack: all serve machines at the same port.
+fn begin_boot(rack: &Rack, ends: Ends, (number, machine): (u32, &RackMachine)) {
+    note(rack, (number, machine), ends.theirs.ip(), BootStage::Script);
+    if machine.ramdisk.is_some()
+        && let Err(error) = rack.ledger.note_booted(now(rack), number, machine)
+    {
+        tracing::warn!(error = causes(&error), "a boot of a ramdisk was not noted");
+    }
+}
+
+/// Whether what is asked for is of the machine's boot. A stranger is answered, and named.
+pub(super) fn is_of_boot(rack: &Rack, ends: Ends, machine: &RackMachine) -> bool {
+    match sender(rack, ends, machine) {
+        Sender::Machine => true,
+        Sender::Stranger(who) => {
+            name_stranger(rack, ends, machine, who);
+            false
+        }
+    }
+}
+
+/// Who asks about a machine.
+pub(super) fn sender(rack: &Rack, ends: Ends, machine: &RackMachine) -> Sender {
+    let leased = |cards: &[MacAddress]| rack.ledger.leased_by(cards, now(rack));
+    Sender::of(address(rack, ends), machine, leased)
+}
+
+/// Where a request comes from.
+pub(super) fn address(rack: &Rack, ends: Ends) -> Address {
+    let address = match ends.theirs.ip().to_canonical() {
+        IpAddr::V4(address) => address,
+        // No lease is of IPv6.
+        IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
+    };
+    let card = holder(rack, address, now(rack));
+    Address { address, card, is_of_rack: rack.racks.is_in_network(address) }
+}
+
+/// Tells of somebody who asks in place of a machine: it may be one of its cards that nobody knows yet.
+pub(super) fn name_stranger(rack: &Rack, ends: Ends, machine: &RackMachine, who: Stranger) {
+    let (from, serial, leased) = (ends.theirs.ip().to_canonical(), &machine.serial, who.leased);
+    let why = match who.card {
+        Some(card) => format!(
+            "{from}, which card {card} leases, asks as machine {serial}, whose own card leases {leased}: that \
+             is no boot of it; if the card is its own, `gnt machine modify {serial} --mac {card}`"
+        ),
+        None => format!(
+            "{from}, which has no lease here, asks as machine {serial}, whose card leases {leased}: that is no \
+             boot of it"
+        ),
+    };
+    tracing::warn!(why, "a stranger asks as a machine");
+    // Whoever looks at a script from elsewhere, or here, is no trouble of the rack.
+    let is_here = from == ends.ours.ip().to_canonical();
+    if who.card.is_some() || (who.is_of_rack && !is_here) {
+        rack.racks.set_passing(Passing::Identity, why);
+    }
+}
+
+/// This agent, then the others of the rack, each where it serves the network of the machine that asks, or
+/// else another one.
 fn servers(rack: &Rack, ends: Ends, number: u32) -> Vec<SocketAddr> {
-    let document = rack.racks.get(number);
-    let agents = document.iter().flat_map(|document| &document.agents);
-    let others = agents.map(|agent| SocketAddr::new(agent.address.ip(), ends.ours.port()));
-    let others = others.filter(|other| other.ip() != ends.ours.ip()).take(PARTS);
-    [ends.ours].into_iter().chain(others).collect()
+    let Some(document) = rack.racks.get(number) else { return vec![ends.ours] };
+    let network = document.ranges.iter().map(|range| range.subnet);
+    let network = network.filter(|subnet| match ends.ours.ip().to_canonical() {
+        IpAddr::V4(ours) => subnet.contains(&ours),
+        IpAddr::V6(_) => false,
+    });
+    let network: Vec<_> = network.collect();
+    let is_near = |place: &&SocketAddr| match place.ip() {
+        IpAddr::V4(there) => network.iter().any(|subnet| subnet.contains(&there)),
+        IpAddr::V6(_) => false,
+    };
+    let places = rack.racks.places_of_others(&document);
+    let nearest =
+        |places: Vec<SocketAddr>| places.iter().find(is_near).or_else(|| places.first()).copied();
+    let others = places.into_iter().filter_map(nearest).take(PARTS);
+    [ends.ours].into_iter().chain(others.filter(|other| *other != ends.ours)).collect()
 }
 
 /// The same refusal as a script that shows it: iPXE shows no body of an error.
@@ -138,10 +212,7 @@ async fn why_refused(
 ) -> Response {
     let serial = serial.map_or_else(String::new, |Path(serial)| serial);
     let found = find(&rack, ends, &serial, uri.query());
-    text(
-        StatusCode::OK,
-        script::shown(&found.map_or_else(|refusal| refusal.why, |_| String::new())),
-    )
+    text(StatusCode::OK, ipxe::shown(&found.map_or_else(|refusal| refusal.why, |_| String::new())))
 }
 
 /// Why a machine gets no script, and the serial number of one that is to be registered.
@@ -198,13 +269,23 @@ pub(super) fn note_fetched(
     stage: BootStage,
     fetched: Option<Fetched>,
 ) {
+    note_observed(rack, from, |address, mac| {
+        machine.observed(number, address, mac, (stage, fetched))
+    });
+}
+
+/// The same for what is made of the address that asks, and of who leases it.
+pub(super) fn note_observed(
+    rack: &Rack,
+    from: IpAddr,
+    seen: impl FnOnce(Ipv4Addr, Option<MacAddress>) -> Observation,
+) {
     let IpAddr::V4(address) = from.to_canonical() else { return };
     let at = now(rack);
-    let mac = holder(rack, address, at);
-    match rack.ledger.note(at, machine.observed(number, address, mac, (stage, fetched))) {
-        Ok(true) => {
-            tracing::info!(serial = %machine.serial, %address, stage = stage.as_str(), "machine boots");
-        }
+    let seen = seen(address, holder(rack, address, at));
+    let Observation::Boot { serial, stage, .. } = seen.clone() else { return };
+    match rack.ledger.note(at, seen) {
+        Ok(true) => tracing::info!(%serial, %address, stage = stage.as_str(), "machine boots"),
         Ok(false) => {}
         Err(error) => tracing::warn!(error = causes(&error), "boot stage was not noted"),
     }

@@ -10,6 +10,7 @@ use model::rack::{BootChoice, RackMachine};
 use super::documents::{CLOUD_INIT_PATH, IGNITIONS_PATH};
 use super::files::FILES_PATH;
 use super::identity::Told;
+use super::ipxe;
 
 /// The path of the first script; sabakan's clients know it by [`PATH_ALIAS`], too.
 pub const PATH: &str = "/api/v1/boot/ipxe";
@@ -17,9 +18,6 @@ pub const PATH: &str = "/api/v1/boot/ipxe";
 pub const PATH_ALIAS: &str = "/api/v1/boot/coreos/ipxe";
 /// The script that shows why a machine has none, by the same words.
 pub const REFUSAL_PATH: &str = "/api/v1/boot/refusal";
-
-/// Columns of a console of firmware.
-const COLUMNS: usize = 80;
 
 /// The script that every machine gets. It asks for that of the machine by all that iPXE knows of it:
 /// the serial number escaped, and a UUID and an Ethernet address, whose forms need that not. Where there
@@ -41,32 +39,11 @@ pub fn chain(server: SocketAddr, path: &str) -> String {
     )
 }
 
-/// A script that shows a text, and ends as a failure.
-#[must_use]
-pub fn shown(text: &str) -> String {
-    // Marks of syntax in what a machine told must stay text.
-    let plain = |c: char| c.is_ascii_alphanumeric() || " .,:;_-/'()<>@%*+!?[]{}\"".contains(c);
-    let mut script = "#!ipxe\n".to_owned();
-    for line in text.lines() {
-        let line: String = line.chars().map(|c| if plain(c) { c } else { '?' }).collect();
-        let mut shown = String::new();
-        for word in line.split_whitespace() {
-            if !shown.is_empty() && shown.len() + word.len() >= COLUMNS {
-                script.push_str(&format!("echo{shown}\n"));
-                shown.clear();
-            }
-            shown.push_str(&format!(" {word}"));
-        }
-        script.push_str(&format!("echo{shown}\n"));
-    }
-    script + "exit 1\n"
-}
-
 /// The script of one machine. `exit 1` leaves the network to what the firmware has next. The first of the
 /// servers is the one that is asked; the others serve the rack, too.
 #[must_use]
 pub fn boot(servers: &[SocketAddr], machine: &RackMachine) -> String {
-    let Some(&server) = servers.first() else { return shown("") };
+    let Some(&server) = servers.first() else { return ipxe::shown("") };
     let RackMachine { serial, role, boot, .. } = machine;
     // In a script, `||`, `&&` and `${` would be syntax.
     let serial = serial.escaped();
@@ -90,9 +67,10 @@ pub fn boot(servers: &[SocketAddr], machine: &RackMachine) -> String {
             let of_system = configuring(server, machine, &given);
             let of_ramdisk = inspecting(servers, machine, &given);
             for parameter in given.iter().chain(&of_system).chain(&of_ramdisk) {
-                script.push_str(&format!(" {parameter}"));
+                script.push_str(&format!(" {}", ipxe::literal(parameter)));
             }
-            script.push_str(&format!(" gantry.up={base}/up || exit 1\n"));
+            let cycle = machine.cycle;
+            script.push_str(&format!(" gantry.up={base}/up/{cycle} || exit 1\n"));
             for (number, initrd) in initrds.iter().enumerate() {
                 let digest = initrd.sha256;
                 script.push_str(&format!(
@@ -212,13 +190,15 @@ mod tests {
 
     #[test]
     fn a_refusal_is_shown_and_is_no_syntax() {
-        let text = shown(&nameless("${x} || shell && #\u{7}", "is empty", &Told::default()));
+        let text = ipxe::shown(&nameless("|| shell \u{7}", "is empty", &Told::default()));
         assert!(
-            text.starts_with("#!ipxe\necho the serial number '?{x} ?? shell ?? ??' is"),
+            text.starts_with("#!ipxe\necho the serial number '|| shell ?' is empty;"),
             "{text}"
         );
         assert!(text.ends_with("--rack RACK --role ROLE\nexit 1\n"), "{text}");
-        assert_eq!(shown(""), "#!ipxe\nexit 1\n");
+        let serial: Serial = "SN-0001#ABU".parse().unwrap();
+        let text = ipxe::shown(&unknown(&serial, &Told::default()));
+        assert!(text.contains("[{\"serial\": \"SN-0001#ABU\","), "{text}");
     }
 
     #[test]
@@ -248,7 +228,7 @@ mod tests {
         let linux = script(Some(ImageFiles::Linux { kernel: blob('a'), initrds: vec![blob('b')] }));
         let wanted = format!(
             "\nkernel --name kernel {base}/kernel/{a} initrd=initrd0 console=ttyS0 \
-             gantry.up={base}/up || exit 1\ninitrd --name initrd0 {base}/initrd/{b} || exit 1\n\
+             gantry.up={base}/up/0 || exit 1\ninitrd --name initrd0 {base}/initrd/{b} || exit 1\n\
              boot || exit 1\n"
         );
         assert!(linux.ends_with(&wanted), "{linux}");

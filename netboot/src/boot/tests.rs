@@ -14,10 +14,11 @@ use crate::testing::{SMALL, membership, now, rack};
 mod connections;
 
 pub(super) struct Scene {
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     pub(super) ledger: Arc<Ledger>,
     blobs: Arc<Blobs>,
     pub(super) racks: Arc<Racks>,
+    ipxe: PathBuf,
     stop: watch::Sender<bool>,
     tasks: Tasks,
     _dir: tempfile::TempDir,
@@ -42,18 +43,19 @@ async fn scene_with(document: RackDocument, patience: Patience) -> Scene {
     let tasks = Tasks::new();
     let clock = Clock::manual(now().micros());
     let blobs = Arc::new(Blobs::open(&dir.path().join("blobs"), 1 << 30).unwrap());
-    let ipxe = "/nowhere".into();
+    let ipxe = dir.path().join("ipxe.efi");
     let served = Rack {
         racks: Arc::clone(&racks),
         blobs: Arc::clone(&blobs),
-        ipxe,
+        ipxe: ipxe.clone(),
         ledger: Arc::clone(&ledger),
         clock,
         answers: Arc::default(),
         keys_port: 10_443,
+        claims: None,
     };
     tasks.spawn("boot", serve_within(listener, served, patience, stopped));
-    Scene { address, ledger, blobs, racks, stop, tasks, _dir: dir }
+    Scene { address, ledger, blobs, racks, ipxe, stop, tasks, _dir: dir }
 }
 
 impl Scene {
@@ -66,9 +68,13 @@ impl Scene {
 
     /// Whoever asks from here holds the lease of this card.
     pub(super) async fn lease(&self, mac: model::MacAddress) {
+        self.lease_at([127, 0, 0, 1], mac).await;
+    }
+
+    pub(super) async fn lease_at(&self, address: [u8; 4], mac: model::MacAddress) {
         let until_us = now().micros() + 3_600_000_000;
         let lease = LeaseRecord {
-            address: "127.0.0.1".parse().unwrap(),
+            address: address.into(),
             client: Identity::Ethernet(mac),
             state: LeaseState::Bound { until_us },
             since_us: None,
@@ -142,6 +148,67 @@ async fn routes() {
     }
     let chained = scene.ask("GET /api/v1/boot/ipxe").await;
     assert!(body(&chained).contains(&format!("http://{}/", scene.address)), "{chained}");
+    scene.end().await;
+}
+
+/// Only what was sent is a stage: of each path, what it notes where it is not there, where only its head is
+/// asked for, and where it is sent.
+#[tokio::test]
+async fn a_stage_is_noted_for_an_answer_that_was_sent() {
+    let mac = model::MacAddress::new([2, 0, 0, 0, 0, 9]);
+    let mut document = rack(5, 1);
+    document.machines[0].mac = vec![mac];
+    document.machines[0].documents = vec![BootDocument {
+        kind: DocumentKind::Ignition,
+        id: "1.0.0".parse().unwrap(),
+        text: "{}".into(),
+    }];
+    let (kernel, blob) = (b"MZ", {
+        let mut hasher = blobs::Hasher::default();
+        hasher.update(b"MZ");
+        hasher.finish()
+    });
+    let scene = scene_of(document).await;
+    scene.lease(mac).await;
+    let noted = async |head: String| {
+        let answer = scene.ask(&head).await;
+        let status: u16 = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        // What was noted before is durable when this is.
+        scene.lease(mac).await;
+        let (events, _) = scene.ledger.pending(100);
+        let stage = |event: &Event| match &event.observation {
+            Observation::Boot { stage, .. } => *stage,
+            other => panic!("{other:?}"),
+        };
+        let stages: Vec<BootStage> = events.iter().map(stage).collect();
+        scene.ledger.acknowledge(u64::MAX).unwrap();
+        (status, stages)
+    };
+    let of = |kind: &str| format!("/api/v1/boot/machines/S1/{kind}/{}", blob.sha256);
+    let paths = ["kernel", "uki", "initrd"].map(of);
+    for path in &paths {
+        assert_eq!(noted(format!("GET {path}")).await, (503, vec![]), "{path}");
+    }
+    for path in ["/api/v1/boot/loader.efi", "/api/v1/boot/loader-aa64.efi"] {
+        assert_eq!(noted(format!("GET {path}")).await, (404, vec![]), "{path}");
+    }
+    let missing = "/api/v1/boot/ignitions/S1/9.0.0";
+    assert_eq!(noted(format!("GET {missing}")).await, (404, vec![]));
+    scene.blobs.append(blob, 0, kernel).unwrap();
+    stdx::atomic::write(&scene.ipxe, b"MZ", 0o644).unwrap();
+    let [kernel, uki, initrd] = paths;
+    for (path, stage) in [
+        (&*kernel, BootStage::Kernel),
+        (&initrd, BootStage::Initrd),
+        (&uki, BootStage::Kernel),
+        ("/api/v1/boot/loader.efi", BootStage::Loader),
+        ("/api/v1/boot/ipxe/S1", BootStage::Script),
+        ("/api/v1/boot/ignitions/S1/1.0.0", BootStage::Config),
+    ] {
+        assert_eq!(noted(format!("HEAD {path}")).await, (200, vec![]), "{path}");
+        assert_eq!(noted(format!("GET {path}")).await, (200, vec![stage]), "{path}");
+    }
+    assert_eq!(noted("HEAD /api/v1/boot/machines/S1/up".to_owned()).await, (204, vec![]));
     scene.end().await;
 }
 

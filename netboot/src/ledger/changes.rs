@@ -1,4 +1,4 @@
-//! Core: in which order leases and ramdisks changed, for other agents that ask for news.
+//! Core: in which order leases, ramdisks and addresses changed, for other agents that ask for news.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -12,6 +12,8 @@ pub(super) enum Changed {
     Lease(Ipv4Addr),
     /// What was heard of a machine's ramdisk.
     Ramdisk(u32, Serial),
+    /// Where the agent serves machines.
+    Places,
 }
 
 /// The last change of each, counted since the start of the agent.

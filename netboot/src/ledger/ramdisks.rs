@@ -1,19 +1,42 @@
 //! What was heard of the ramdisks of machines. It is kept as long as a rack document expects them.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use model::power_cycle::Ramdisk;
 use model::rack::{Observation, RackDocument, RackMachine};
-use model::{Serial, Timestamp};
+use model::{MacAddress, Serial, Timestamp};
 use queue_format::Change;
 use rpc::calls::RamdiskTold;
 use tokio::sync::oneshot;
 
 use super::changes::Changed;
 use super::{Ledger, LedgerError, State, keys, put};
+use crate::dhcp::{LeaseRecord, LeaseState};
 
 /// What was heard, by rack and machine.
 pub type Ramdisks = BTreeMap<(u32, Serial), RamdiskTold>;
+
+/// What decisions are made by.
+#[derive(Debug)]
+pub struct Known<'a> {
+    /// What was heard of ramdisks.
+    pub ramdisks: &'a Ramdisks,
+    leases: &'a BTreeMap<Ipv4Addr, LeaseRecord>,
+}
+
+impl Known<'_> {
+    /// An address that one of these cards leases now.
+    #[must_use]
+    pub fn leased_by(&self, cards: &[MacAddress], now: Timestamp) -> Option<Ipv4Addr> {
+        let is_theirs = |lease: &&LeaseRecord| {
+            let is_bound =
+                matches!(lease.state, LeaseState::Bound { until_us } if until_us > now.micros());
+            is_bound && lease.client.mac().is_some_and(|mac| cards.contains(&mac))
+        };
+        self.leases.values().find(is_theirs).map(|lease| lease.address)
+    }
+}
 
 /// What is waited for until something is durable.
 #[derive(Debug)]
@@ -44,10 +67,11 @@ impl Ledger {
     pub fn hear<T>(
         &self,
         at: Timestamp,
-        decide: impl FnOnce(&Ramdisks) -> (T, Option<RamdiskTold>, Option<Observation>),
+        decide: impl FnOnce(&Known<'_>) -> (T, Option<RamdiskTold>, Option<Observation>),
     ) -> Result<(T, Option<Durable>), LedgerError> {
         let mut state = self.state.lock();
-        let (decided, record, observation) = decide(&state.ramdisks);
+        let known = Known { ramdisks: &state.ramdisks, leases: &state.leases };
+        let (decided, record, observation) = decide(&known);
         if record.is_none() && observation.is_none() {
             return Ok((decided, None));
         }
@@ -71,8 +95,8 @@ impl Ledger {
         rack: u32,
         machine: &RackMachine,
     ) -> Result<(), LedgerError> {
-        let boots = |known: &Ramdisks| {
-            let before = known.get(&(rack, machine.serial.clone()));
+        let boots = |known: &Known<'_>| {
+            let before = known.ramdisks.get(&(rack, machine.serial.clone()));
             let before = before.filter(|before| is_of(before, machine));
             let heard = before.map_or_else(Ramdisk::default, |before| before.heard.clone());
             let expected = machine.ramdisk.as_ref().map(|expected| &expected.heard);
@@ -140,6 +164,13 @@ impl Ledger {
         Ok(())
     }
 
+    /// An address that one of these cards leases now.
+    #[must_use]
+    pub fn leased_by(&self, cards: &[MacAddress], now: Timestamp) -> Option<Ipv4Addr> {
+        let state = self.state.lock();
+        Known { ramdisks: &state.ramdisks, leases: &state.leases }.leased_by(cards, now)
+    }
+
     fn insert(&self, state: &mut State, record: RamdiskTold) {
         let key = (record.rack, record.serial.clone());
         state.changes.note(Changed::Ramdisk(key.0, key.1.clone()));
@@ -149,7 +180,8 @@ impl Ledger {
 }
 
 /// What the master is told of it.
-fn observed(record: &RamdiskTold) -> Observation {
+#[must_use]
+pub fn observed(record: &RamdiskTold) -> Observation {
     let RamdiskTold { rack, serial, registered, cycle, heard } = record.clone();
     Observation::Ramdisk { rack, serial, registered, cycle, heard }
 }

@@ -52,6 +52,7 @@ mod tests {
             registered: None,
             earlier: Vec::new(),
             every: None,
+            cycle_guessed: false,
             fetched: None,
         }
     }

@@ -26,6 +26,7 @@ fn boot(serial: u8) -> Observation {
         registered: None,
         earlier: Vec::new(),
         every: None,
+        cycle_guessed: false,
         fetched: None,
     }
 }
@@ -92,6 +93,7 @@ fn an_event_takes_the_stages_before_it_along() {
             earlier,
             fetched: None,
             every: None,
+            cycle_guessed: false,
         }
     };
     let mut outbox = Outbox::default();
@@ -134,6 +136,7 @@ fn an_event_stays_until_later_ones_tell_all_of_it() {
             earlier,
             fetched: None,
             every: None,
+            cycle_guessed: false,
         }
     };
     let (bound, released) = (LeaseState::Bound, LeaseState::Released);

@@ -16,6 +16,7 @@ use stdx::net::Interface;
 use crate::dhcp::config::{GuestRules, Onie, OtherPart};
 use crate::dhcp::leases::CLOCKS_DIFFER_US;
 use crate::dhcp::{Config, ServedRange};
+use crate::rack::Places;
 
 /// Where the server listens: a link of [`Config`]'s ranges.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +53,8 @@ pub struct Compiled {
     pub yielding: BTreeSet<Ipv4Addr>,
     /// The ranges, as the master is told of them.
     pub served: Vec<LeaseRangeServed>,
+    /// Where machines are served by HTTP, by rack.
+    pub boot: Places,
     /// Networks of ranges that cannot be served here, since no place has an address in them.
     pub unserved: Vec<String>,
 }
@@ -113,6 +116,8 @@ pub fn compile(
             compiled.served.push(told);
             compiled.config.ranges.push(served);
             compiled.places.insert(place.clone());
+            let at = boot_address(place.address(), boot);
+            compiled.boot.entry(document.rack).or_default().push(at);
             if document.dhcp.hold_back {
                 compiled.yielding.insert(place.address());
             }
@@ -176,16 +181,21 @@ fn parts<'a>(range: &LeaseRange, parts: &'a [Part]) -> impl Iterator<Item = (Ipv
     addresses.zip(parts.iter().cycle()).map(|(address, part)| (address.into(), part))
 }
 
+/// Where machines boot from, in whose network our address is this one.
+fn boot_address(address: Ipv4Addr, boot: SocketAddr) -> SocketAddr {
+    let host = match boot.ip() {
+        IpAddr::V4(ip) if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) | IpAddr::V6(_) => address,
+    };
+    SocketAddr::new(host.into(), boot.port())
+}
+
 fn served(
     range: &LeaseRange,
     lease_seconds: u32,
     address: Ipv4Addr,
     boot: SocketAddr,
 ) -> ServedRange {
-    let host = match boot.ip() {
-        IpAddr::V4(ip) if !ip.is_unspecified() => ip,
-        IpAddr::V4(_) | IpAddr::V6(_) => address,
-    };
     ServedRange {
         interface_address: address,
         prefix_len: range.subnet.prefix_len(),
@@ -202,7 +212,7 @@ fn served(
         ntp: Vec::new(),
         domain: None,
         lease_seconds,
-        boot_base_url: format!("http://{host}:{}", boot.port()),
+        boot_base_url: format!("http://{}", boot_address(address, boot)),
         observe: false,
         trusted_circuits: false,
         onie: None,
@@ -258,6 +268,8 @@ mod tests {
         let [range] = compiled.config.ranges.as_slice() else { panic!() };
         assert_eq!((range.interface_address, range.server_id), (address, address));
         assert_eq!(range.boot_base_url, "http://10.69.0.3:10080");
+        let at: SocketAddr = "10.69.0.3:10080".parse().unwrap();
+        assert_eq!(compiled.boot, [(0, vec![at])].into());
         assert_eq!(range.gateway, Some(Ipv4Addr::new(10, 69, 0, 1)));
         assert_eq!(range.excluded, [Ipv4Addr::new(10, 69, 0, 40)].into());
         assert_eq!(range.addresses().count(), 30);

@@ -6,6 +6,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use luxi::method::{Fields, GantryDhcp, GantryIpam, QueryClusterInfo, QueryConfigValues};
 use model::document;
+use model::image::Parameter;
 use model::sabakan::given;
 use serde_json::{Map, Value, json};
 
@@ -73,7 +74,7 @@ pub(super) async fn kernel_parameters(asked: Asked) -> Answer {
 }
 
 pub(super) async fn set_kernel_parameters(asked: Asked) -> Answer {
-    let words: Vec<&str> = text(&asked)?.split_whitespace().collect();
+    let words = Parameter::split(text(&asked)?).map_err(|error| Refusal::bad(error.to_string()))?;
     let tag = async { Ok(etag::of(&json!(kernel_words(&asked).await?), &[])) };
     asked.condition(document::KERNEL.to_owned(), tag).await?;
     asked.run("OP_KERNEL_SET", Map::from_iter([("parameters".to_owned(), json!(words))])).await?;

@@ -1,6 +1,6 @@
 //! Core: what the agents of one rack tell each other of leases and ramdisks.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -58,7 +58,13 @@ pub struct LeasesTold {
     /// What was heard of ramdisks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ramdisks: Vec<RamdiskTold>,
+    /// Where the agent serves machines of the rack by HTTP, at most [`BOOT_PLACES_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub boot: Vec<SocketAddr>,
 }
+
+/// Addresses at which one agent serves a rack: one in each of its networks.
+pub const BOOT_PLACES_MAX: usize = 16;
 
 /// What one agent heard of a machine's ramdisk, as it keeps it and tells it to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

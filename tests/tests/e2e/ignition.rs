@@ -150,7 +150,11 @@ fn ignition_finds_and_applies_its_configuration() {
     let file = cluster.write("any", "a file");
     let any = file.display();
     let _asset = cluster.gnt(&format!("asset add image {any}")).ok();
-    let _image = cluster.gnt(&format!("image upload os/1 --kernel {any} --initrd {any}")).ok();
+    let kernel = cluster.write("kernel", &xtask::images::kernel("os"));
+    let initrd = cluster.write("initrd", &xtask::images::initrd("os"));
+    let (kernel, initrd) = (kernel.display(), initrd.display());
+    let _image =
+        cluster.gnt(&format!("image upload os/1 --kernel {kernel} --initrd {initrd}")).ok();
     let _booted = cluster.gnt("machine set-boot os/1 SN1").ok();
     let _template = upload(&cluster, "ignition-template", "1.0.0", &configuration()).ok();
     let script = wait_for("the parameter", PATIENCE, || {

@@ -75,7 +75,7 @@ impl Scene {
     /// In a rack that this agent serves.
     fn of(cluster: Cluster, agent: &Host) -> Self {
         for image in ["debian/12", "debian/13", "ramdisk/1"] {
-            let file = cluster.write("vmlinuz", &format!("MZ {image}"));
+            let file = cluster.write("vmlinuz", &xtask::images::kernel(image));
             let _kept =
                 cluster.gnt(&format!("image upload {image} --kernel {}", file.display())).ok();
         }
@@ -118,7 +118,15 @@ impl Scene {
         *self.plays.lock() = plays;
     }
 
+    /// Where its system says that it runs, as its boot script has it, which it fetches.
     fn up(&self) -> String {
+        let (text, _) = curl(&[&self.url]);
+        let up = text.split_whitespace().find_map(|word| word.strip_prefix("gantry.up="));
+        up.unwrap_or_else(|| panic!("{text}")).to_owned()
+    }
+
+    /// The same by a URL that somebody made, without its power cycle.
+    fn up_at_any_time(&self) -> String {
         self.url.replace("/ipxe/SN1", "/machines/SN1/up")
     }
 
@@ -318,16 +326,29 @@ fn a_rescue_a_retirement_and_what_somebody_switches_by_hand() {
     assert!(script.contains("boots debian/12"), "{script}");
     assert_eq!(scene.state(), "healthy");
 
+    let old = scene.up();
     let by_hand = scene.submitted("machine reboot SN1 --manual-power --yes --submit");
     scene.wait_for("rebooting");
     wait_for("the hint", PATIENCE, || {
         let log = scene.gnt(&format!("job info {by_hand}"));
         log.ok().contains("Switch the power of SN1").then_some(())
     });
+    // Until somebody does, its old system says that it runs.
+    let seen = || scene.gnt("machine list --json -o seen SN1").json()[0]["seen"].clone();
+    for old in [&old, &scene.up_at_any_time()] {
+        let before = seen();
+        says_up(old);
+        wait_for("the master to hear it", PATIENCE, || (seen() != before).then_some(()));
+        assert_eq!(scene.state(), "rebooting");
+    }
     says_up(&scene.up());
     scene.cluster.wait_for_status(by_hand, "success");
-    let _gone = scene.gnt("machine retire SN1 --yes").ok();
-    assert_eq!(scene.state(), "retired");
+    let on = scene.gnt("machine retire SN1 --yes");
+    assert!(on.ok().contains("its system runs until `gnt machine power off SN1`"), "{on:?}");
+    assert_eq!((scene.state().as_str(), scene.bmc.seen().power), ("retired", PowerState::On));
+    let _again = scene.gnt("machine set-state SN1 uninitialized").ok();
+    let _off = scene.gnt("machine retire SN1 --power-off --yes").ok();
+    assert_eq!((scene.state().as_str(), scene.bmc.seen().power), ("retired", PowerState::Off));
 }
 
 #[test]
@@ -360,8 +381,9 @@ fn a_machine_that_falls_silent_is_unreachable_until_its_next_sign() {
     assert!(refused.failed(1).contains("at least 60 s"), "{refused:?}");
     let _soon = scene.gnt("cluster modify --silence-deadline 60").ok();
     let _first = scene.gnt("machine deploy SN1 --image debian/12 --yes").ok();
+    let up = scene.up();
     wait_for("a second sign of life", PATIENCE, || {
-        says_up(&scene.up());
+        says_up(&up);
         let row = scene.gnt("machine list --json -o sign_every SN1").json();
         row[0]["sign_every"].as_u64()
     });
@@ -376,7 +398,7 @@ fn a_machine_that_falls_silent_is_unreachable_until_its_next_sign() {
         status.contains("silent machine SN1").then_some(())
     });
     wait_for("its return", PATIENCE, || {
-        says_up(&scene.up());
+        says_up(&up);
         (scene.state() == "healthy").then_some(())
     });
     // What it said before its power was switched counts for nothing, and it has the time to boot.

@@ -53,10 +53,14 @@ fn verbs_of_sabactl_do_what_they_say() {
     assert_eq!(told, json!({"status": 201, "id": "1"}));
     let told = of("assets info data").json();
     assert_eq!((&told["exists"], &told["options"]["v"]), (&json!(true), &json!("1")));
-    assert_eq!(of(&format!("images upload 1.0 {data} {data}")).ok(), "");
+    let kernel = file("kernel", &xtask::images::kernel("coreos"));
+    let initrd = file("initrd", &xtask::images::initrd("coreos"));
+    let noise = of(&format!("images upload 1.0 {data} {initrd}"));
+    assert!(noise.stderr.contains("it begins with 64 61 74 61"), "{noise:?}");
+    assert_eq!(of(&format!("images upload 1.0 {kernel} {initrd}")).ok(), "");
     assert_eq!(of("images index").json()[0]["id"], "1.0");
     assert_eq!(of("images delete 1.0").ok(), "");
-    let _removed = of(&format!("images upload 1.0 {data} {data}")).failed(19);
+    let _removed = of(&format!("images upload 1.0 {kernel} {initrd}")).failed(19);
     let set = sabactl(&cluster, &["kernel-params", "set", "quiet console=ttyS0"]);
     assert_eq!(set.ok(), "");
     assert_eq!(of("kernel-params get").ok(), "quiet console=ttyS0\n");

@@ -15,7 +15,7 @@ use super::queue::count_as_number;
 use super::register::{MODE, serial};
 use super::report::{Report, Target};
 use super::{BenchError, Setting};
-use crate::{needs, programs};
+use crate::{images, needs, programs};
 
 /// Machines that give signs of life.
 const MACHINES: u32 = 10_000;
@@ -91,7 +91,7 @@ impl Scene {
         let list = scene.write("machines.json", &json!(all.collect::<Vec<_>>()).to_string())?;
         scene.gnt(&["machine", "add", "-f", &list])?;
         for image in ["ramdisk/1", "system/1"] {
-            let kernel = scene.write("vmlinuz", &format!("MZ {image}"))?;
+            let kernel = scene.write("vmlinuz", &images::kernel(image))?;
             scene.gnt(&["image", "upload", image, "--kernel", &kernel])?;
         }
         Ok(scene)

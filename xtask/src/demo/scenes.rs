@@ -8,7 +8,7 @@ use model::layout::{BOOT_PORT, Layout, PEER_PORT, RAPI_PORT};
 
 use super::machine::{Machine, fetch};
 use super::{DemoError, Play, Scene, guest};
-use crate::needs;
+use crate::{images, needs};
 
 /// How long a daemon may take to serve.
 const SOON: Duration = Duration::from_secs(30);
@@ -225,8 +225,8 @@ fn front_door(play: &Play) -> Result<(), DemoError> {
 }
 
 fn boot(play: &Play) -> Result<(), DemoError> {
-    let kernel = play.write("vmlinuz", "a kernel")?;
-    let initrd = play.write("initrd", "a file system in memory")?;
+    let kernel = play.write("vmlinuz", &images::kernel("a kernel"))?;
+    let initrd = play.write("initrd", &images::initrd("a file system in memory"))?;
     play.gnt(&["image", "upload", "demo/1", "--kernel", &kernel, "--initrd", &initrd])?;
     play.gnt(&["image", "list"])?;
     play.gnt(&["machine", "set-boot", "demo/1", "SN-0002"])?;

@@ -46,6 +46,7 @@ fn boot(serial: &str) -> Observation {
         registered: None,
         earlier: Vec::new(),
         every: None,
+        cycle_guessed: false,
         fetched: None,
     }
 }
@@ -120,6 +121,7 @@ fn boots_have_a_timeline() {
             registered,
             cycle: 0,
             every: None,
+            cycle_guessed: false,
             earlier,
             fetched: None,
         }
@@ -154,6 +156,7 @@ fn what_was_seen_of_a_removed_machine_is_not_on_the_new_record() {
         registered,
         cycle: 0,
         every: None,
+        cycle_guessed: false,
         earlier,
         fetched,
     };

@@ -99,7 +99,17 @@ impl LogicalUnit for MachineProvision {
         let serial = self.serial.clone();
         let machine =
             context.transact(move |config| begun(config, &serial, target, job, now)).await?;
-        let Some(restart) = plan else { return Ok(machine) };
+        let Some(restart) = plan else {
+            if self.target == Intent::Retire {
+                let serial = &machine.serial;
+                let text = format!(
+                    "{serial} goes out of service, which switches nothing: its system runs until `gnt machine power \
+                     off {serial}`, or somebody, switches it off"
+                );
+                context.say(text).await;
+            }
+            return Ok(machine);
+        };
         let serial = self.serial.clone();
         let mut session = restart.bmc.as_ref().map(Controller::session);
         let mut reached = Reached::Nothing;
@@ -338,8 +348,11 @@ fn prepared(
     still_carried(config, &serial, job)?;
     let mut after = config.clone();
     let mut changes = deployed(op, &mut after, (now, seed))?;
-    if takes_ramdisk(op.target) {
-        let mut machine = after.machine(&op.serial)?.as_ref().clone();
+    let mut machine = after.machine(&op.serial)?.as_ref().clone();
+    if op.target == Intent::Deploy {
+        machine.deployed_by = Some(job);
+        changes.push(ConfigChange::Machine(machine));
+    } else if takes_ramdisk(op.target) {
         machine.life.boot = Some(target);
         changes.push(ConfigChange::Machine(machine));
     }
@@ -389,4 +402,48 @@ fn given_up(
     }
     let (changes, _) = moved(config, serial, Event::Observed(Observed::Failed), Some(why), now)?;
     Ok((changes, ()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::register;
+    use super::*;
+    use crate::testing::{NOW, config, spec};
+
+    fn prepare(config: &mut Config, target: Intent, job: JobId) -> Option<JobId> {
+        let (changes, _) = begun(config, "w1", target, job, NOW).unwrap();
+        config.apply(changes);
+        let op = MachineProvision {
+            serial: "w1".to_owned(),
+            target,
+            image: None,
+            role: None,
+            manual_power: false,
+            enrol: false,
+        };
+        let sealed = serde_json::from_value("1:AQID".into()).unwrap();
+        let (changes, ()) =
+            prepared(&op, BootTarget::Local, config, (job, sealed, NOW, 0)).unwrap();
+        config.apply(changes);
+        for seen in [Observed::Awaited, Observed::SystemCalled] {
+            let (changes, _) = moved(config, "w1", Event::Observed(seen), None, NOW).unwrap();
+            config.apply(changes);
+        }
+        config.machine("w1").unwrap().deployed_by
+    }
+
+    #[test]
+    fn a_deployment_makes_another_instance_and_a_restart_does_not() {
+        let mut config = config(&[]);
+        let machines = register(&config, &[spec("w1", 0, "worker")], NOW).unwrap();
+        config.apply(machines.into_iter().map(ConfigChange::Machine));
+        for (target, job, deployed_by) in [
+            (Intent::Deploy, 7, 7),
+            (Intent::Reboot, 8, 7),
+            (Intent::Deploy, 9, 9),
+            (Intent::Rescue, 10, 9),
+        ] {
+            assert_eq!(prepare(&mut config, target, JobId(job)), Some(JobId(deployed_by)));
+        }
+    }
 }

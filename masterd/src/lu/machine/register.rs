@@ -161,6 +161,7 @@ fn place(
         network_template: None,
         register_date: now,
         retire_date: spec.retire_date,
+        deployed_by: None,
         life: Life::default(),
         maintenance: None,
     })

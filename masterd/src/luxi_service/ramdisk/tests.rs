@@ -85,7 +85,8 @@ fn a_token_is_told_once_by_all_who_are_asked() {
     };
     let changes = observe::heard(&config, NOW, boots);
     config.apply(changes);
-    assert_eq!(token(ask(&mut config, &look_up(), 4, false)), first);
+    let second = token(ask(&mut config, &look_up(), 4, false));
+    assert!(second.len() > 43 && second != first, "each boot has its own");
     assert_eq!(token(ask(&mut config, &look_up(), 5, false)), "******");
 }
 

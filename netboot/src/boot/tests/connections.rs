@@ -109,6 +109,45 @@ async fn idle_connections_of_one_machine_starve_nobody() {
     scene.end().await;
 }
 
+/// Downloads that nobody reads, and bodies that nobody sends, take all places; whoever has none gets one.
+#[tokio::test]
+async fn what_does_not_come_on_makes_room() {
+    let progress = Duration::from_millis(200);
+    let scene = scene_with(rack(5, 1), Patience { progress, ..Patience::USUAL }).await;
+    let path = scene.large();
+    let body = "POST /v1/continue_inspection HTTP/1.1\r\nhost: a\r\ncontent-length: 70000\r\n\r\n{";
+    let mut held = Vec::new();
+    for address in 0..CONNECTIONS.total / CONNECTIONS.of_peer {
+        let from = format!("127.0.1.{address}");
+        for number in 0..CONNECTIONS.of_peer {
+            held.push(match number % 2 {
+                0 => scene.load(&from, &path).await,
+                _ => scene.begin(&from, body).await,
+            });
+        }
+    }
+    let [good, other] = ["127.0.2.1", "127.0.2.2"];
+    let mut download = loop {
+        let head = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        let mut stream = scene.begin(good, &head).await;
+        if stream.read_exact(&mut [0; 15]).await.is_ok() {
+            break stream;
+        }
+    };
+    while !scene.serves(other).await {}
+    // One that comes on is kept.
+    let mut bytes = vec![0; LARGE / 2];
+    download.read_exact(&mut bytes).await.unwrap();
+    for from in 0..40 {
+        while !scene.serves(&format!("127.0.3.{from}")).await {}
+    }
+    let mut rest = Vec::new();
+    download.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.len() > LARGE / 2 - 1_000, "{}", rest.len());
+    drop(held);
+    scene.end().await;
+}
+
 #[tokio::test]
 async fn downloads_of_one_machine_starve_nobody() {
     let scene = scene().await;

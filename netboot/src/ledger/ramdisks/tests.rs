@@ -16,7 +16,7 @@ fn told(cycle: u64, booted: Option<i64>, token: Option<i64>) -> RamdiskTold {
 }
 
 fn known(ledger: &Ledger) -> Vec<RamdiskTold> {
-    let all = ledger.hear(at(0), |known| (known.values().cloned().collect(), None, None));
+    let all = ledger.hear(at(0), |known| (known.ramdisks.values().cloned().collect(), None, None));
     all.unwrap().0
 }
 

@@ -58,7 +58,8 @@ fn made(front: &Front) -> String {
     let template = r#"{"ignition": {"version": "3.4.0"}}"#;
     assert_eq!(front.answer("alice", &["-X", "PUT", "-d", template, TEMPLATE]).0, 201);
     assert_eq!(front.answer("alice", &[&json[..], &asset("a")].concat()).0, 201);
-    let [kernel, initrd] = ["MZ", "0707"].map(|text| front.cluster.write(text, text));
+    let kernel = front.cluster.write("kernel", &xtask::images::kernel("coreos"));
+    let initrd = front.cluster.write("initrd", &xtask::images::initrd("coreos"));
     let (kernel, initrd) = (kernel.display(), initrd.display());
     let upload = format!("image upload coreos/1.0.0 --kernel {kernel} --initrd {initrd}");
     let _kept = front.cluster.gnt(&upload).ok();

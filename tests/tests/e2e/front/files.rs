@@ -26,12 +26,16 @@ fn shell(cluster: &Cluster, line: &str) -> String {
     run(shell).ok().to_owned()
 }
 
-/// An archive with random files of these names.
+/// An archive with random files of these names, which begin as a kernel and as a packed file system.
 fn archive(cluster: &Cluster, name: &str, members: &[(&str, usize)]) -> PathBuf {
     let names: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
     let made: Vec<String> = members
         .iter()
-        .map(|(member, bytes)| format!("head -c {bytes} /dev/urandom >{name}.d/{member}"))
+        .map(|(member, bytes)| {
+            let begins = if *member == "kernel" { "%-56sARMd' MZ" } else { "\\037\\213'" };
+            let file = format!("{{ printf '{begins}; head -c {bytes} /dev/urandom; }}");
+            format!("{file} | head -c {bytes} >{name}.d/{member}")
+        })
         .collect();
     let (made, names) = (made.join("; "), names.join(" "));
     let _made =

@@ -20,7 +20,7 @@ struct Door {
 impl Door {
     fn begin(mac: &str) -> Self {
         let cluster = rack();
-        let file = cluster.write("vmlinuz", "MZ ramdisk");
+        let file = cluster.write("vmlinuz", &xtask::images::kernel("ramdisk"));
         let _kept =
             cluster.gnt(&format!("image upload ramdisk/1 --kernel {}", file.display())).ok();
         let _set = cluster.gnt("cluster modify --ramdisk-image ramdisk").ok();

@@ -55,6 +55,7 @@ fn up(cycle: u64, stage: BootStage) -> Observation {
         cycle,
         earlier: Vec::new(),
         every: None,
+        cycle_guessed: false,
         fetched: None,
     }
 }
@@ -131,6 +132,38 @@ fn words_while_a_job_prepares_the_machine_are_of_its_old_system() {
         config.apply([ConfigChange::Machine(machine)]);
         says(&mut config, up(2, BootStage::System));
         assert_eq!(config.machine("s1").unwrap().life.state, state);
+    }
+}
+
+/// Until somebody switches the power by hand, the old system says by its own URL that it runs.
+#[test]
+fn a_system_without_its_power_cycle_counts_behind_a_fetch() {
+    let guessed = |cycle| {
+        let mut said = up(cycle, BootStage::System);
+        let Observation::Boot { cycle_guessed, .. } = &mut said else { unreachable!() };
+        *cycle_guessed = true;
+        said
+    };
+    for (from, fetched, to) in [
+        (State::DeployWait, None, State::DeployWait),
+        (State::DeployWait, Some((2, BootStage::Lease)), State::DeployWait),
+        (State::DeployWait, Some((1, BootStage::Script)), State::DeployWait),
+        (State::DeployWait, Some((2, BootStage::Script)), State::Healthy),
+        (State::DeployWait, Some((2, BootStage::Loader)), State::Healthy),
+        (State::Rebooting, None, State::Rebooting),
+        (State::RescueWait, None, State::RescueWait),
+        (State::RescueWait, Some((2, BootStage::Kernel)), State::Rescued),
+        // No job waits for another boot.
+        (State::Unreachable, None, State::Healthy),
+    ] {
+        let mut config = in_state(from);
+        fetched.into_iter().for_each(|(cycle, stage)| says(&mut config, up(cycle, stage)));
+        says(&mut config, guessed(2));
+        let state = config.machine("s1").unwrap().life.state;
+        assert_eq!(state, to, "{from}: {fetched:?}");
+        // What names its power cycle needs nothing more.
+        says(&mut config, up(2, BootStage::System));
+        assert_ne!(config.machine("s1").unwrap().life.state, State::DeployWait);
     }
 }
 
