@@ -1,14 +1,12 @@
-//! The rack documents that the agent serves from, and what they mean for DHCP.
+//! The rack documents that the agent serves from, and what they mean for DHCP ([`compile`]); and what
+//! keeps it from serving them (`health`), which [`look`] looks for on the disk.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use model::machine::node_uuid;
 use model::rack::{RackDocument, RackMachine};
@@ -16,12 +14,13 @@ use model::{MacAddress, Serial, Uuid};
 use rpc::calls::RackHeld;
 
 use crate::ledger::{Ledger, LedgerError};
+use health::Health;
+pub use health::Passing;
 
 pub mod compile;
+mod health;
+pub mod look;
 
-/// How long a full lease range, and a machine that is refused, is told of: the engine says it again
-/// each minute while a client asks in vain, and firmware begins again.
-const TOLD_AGAIN: Duration = Duration::from_secs(180);
 /// Racks that one agent serves: one as a rule, a few where a node stands between them.
 pub const RACKS_MAX: usize = 16;
 
@@ -76,37 +75,7 @@ pub struct Racks {
     /// One change at a time, so that disk and memory agree.
     changing: tokio::sync::Mutex<()>,
     changed: watch::Sender<u64>,
-    troubles: Mutex<Troubles>,
-}
-
-/// What keeps the agent from serving its racks.
-#[derive(Debug, Default)]
-struct Troubles {
-    /// Why DHCP is not served.
-    dhcp: Option<String>,
-    /// Why no keys of disks are served.
-    keys: Option<String>,
-    /// What happened to clients, and when it was told last.
-    passing: BTreeMap<Passing, (String, Instant)>,
-    /// Servers that are no agents, by interface.
-    others: BTreeMap<String, BTreeSet<Ipv4Addr>>,
-    /// The loader that a machine asked for and that was not there.
-    loader: Option<PathBuf>,
-}
-
-/// What happens to clients, and is over when it was not told again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Passing {
-    /// Leases cannot be kept, and so none is acknowledged.
-    Store,
-    /// A lease range is full.
-    Full,
-    /// A machine told what is not of one machine.
-    Identity,
-    /// A client found its address in use by another host.
-    Declined,
-    /// A machine wants to boot in a way that is not served.
-    Stranded,
+    health: Health,
 }
 
 impl Racks {
@@ -118,7 +87,7 @@ impl Racks {
             documents: RwLock::new(documents),
             changing: tokio::sync::Mutex::new(()),
             changed: watch::channel(0).0,
-            troubles: Mutex::default(),
+            health: Health::default(),
         }
     }
 
@@ -150,7 +119,7 @@ impl Racks {
             .map_err(|error| RackError::Keep { rack, error })?;
         self.documents.write().insert(rack, Served::new(document));
         // What was refused or full by the old document is looked at anew.
-        self.troubles.lock().passing.clear();
+        self.end_all_passing();
         self.tell();
         Ok(held)
     }
@@ -254,72 +223,6 @@ impl Racks {
             let machine = document.machines.iter().find(|machine| machine.mac.contains(&mac))?;
             Some((document.rack, machine.clone()))
         })
-    }
-
-    /// Notes why DHCP is not served; none where it is.
-    pub fn set_dhcp_trouble(&self, why: Option<String>) {
-        self.troubles.lock().dhcp = why;
-    }
-
-    /// Notes why no keys of disks are served.
-    pub fn set_keys_trouble(&self, why: String) {
-        self.troubles.lock().keys = Some(why);
-    }
-
-    /// Notes what happened to a client.
-    pub fn set_passing(&self, what: Passing, why: String) {
-        self.troubles.lock().passing.insert(what, (why, Instant::now()));
-    }
-
-    /// Notes that it is over.
-    pub fn end_passing(&self, what: Passing) {
-        self.troubles.lock().passing.remove(&what);
-    }
-
-    /// Notes which DHCP servers that are no agents answer on an interface.
-    pub fn set_other_servers(&self, interface: &str, servers: &BTreeSet<Ipv4Addr>) {
-        let mut troubles = self.troubles.lock();
-        let before = troubles.others.insert(interface.to_owned(), servers.clone());
-        drop(troubles);
-        if before.unwrap_or_default() != *servers {
-            tracing::warn!(interface, ?servers, "other DHCP servers on the link");
-            self.tell();
-        }
-    }
-
-    /// Forgets the servers of interfaces that are not served.
-    pub fn keep_other_servers(&self, is_served: impl Fn(&str) -> bool) {
-        self.troubles.lock().others.retain(|name, _servers| is_served(name));
-    }
-
-    /// Whether another DHCP server answers on an interface.
-    #[must_use]
-    pub fn has_other_servers(&self, interface: &str) -> bool {
-        self.troubles.lock().others.get(interface).is_some_and(|servers| !servers.is_empty())
-    }
-
-    /// Notes that a machine asked for a loader that is not there.
-    pub fn miss_loader(&self, path: PathBuf) {
-        self.troubles.lock().loader = Some(path);
-    }
-
-    /// What keeps the agent from serving its racks, each in a line.
-    #[must_use]
-    pub fn troubles(&self) -> Vec<String> {
-        let mut troubles = self.troubles.lock();
-        troubles.loader = troubles.loader.take().filter(|path| !path.exists());
-        let loader = troubles.loader.as_ref().map(|path| {
-            format!("{} is missing; install the package ipxe, or give --ipxe", path.display())
-        });
-        troubles.passing.retain(|_, (_, at)| at.elapsed() < TOLD_AGAIN);
-        let passing = troubles.passing.values().map(|(why, _)| why);
-        let others = troubles.others.iter().filter(|(_, servers)| !servers.is_empty());
-        let others = others.map(|(interface, servers)| {
-            let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
-            format!("another DHCP server answers on {interface}: {}; stop it", servers.join(", "))
-        });
-        let told = troubles.dhcp.iter().chain(&troubles.keys).chain(passing).cloned();
-        told.chain(loader).chain(others).collect()
     }
 
     /// Changes with every change of the documents.

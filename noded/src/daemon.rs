@@ -36,6 +36,7 @@ use netboot::lease_sync;
 use netboot::leasing::{self, Leasing};
 use netboot::ledger::{Ledger, LedgerError, Restored};
 use netboot::rack::Racks;
+use netboot::rack::look::{Looked, look_at_disk};
 use rpc::client::Client;
 
 /// How long tasks may take to end: a lease that waits for room on the disk would take for ever.
@@ -217,7 +218,7 @@ impl Daemon {
         (racks, blobs, desk): (Arc<Racks>, Arc<Blobs>, (ServerConfig, Arc<KeyDesk>)),
         (calls, own, learner): (Arc<Calls>, NodeName, watch::Sender<Option<Learner>>),
     ) {
-        let Settings { boot_alias, keys, ipxe, leasing, metrics, clock, .. } = settings;
+        let Settings { layout, boot_alias, keys, ipxe, leasing, metrics, clock, .. } = settings;
         let sources = Sources {
             calls,
             boot: Arc::<BootAnswers>::default(),
@@ -226,6 +227,15 @@ impl Daemon {
             racks: Arc::clone(&racks),
             clock: clock.clone(),
         };
+        let looked = Looked {
+            racks: Arc::clone(&racks),
+            blobs: Arc::clone(&blobs),
+            ledger: Arc::clone(&self.ledger),
+            data: layout.node_data(),
+            loader: ipxe.clone(),
+        };
+        let looking = look_at_disk(looked, self.stop.subscribe());
+        self.tasks.spawn("disk", looking);
         let rack = boot::Rack {
             racks: Arc::clone(&racks),
             blobs,

@@ -31,6 +31,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need { program: "perfdhcp", package: "kea-admin", purpose: "many DHCP clients at once" },
     Need { program: "wrk", package: "wrk", purpose: "many HTTP clients at once" },
     Need { program: "dnsmasq", package: "dnsmasq-base", purpose: "another boot server" },
+    Need { program: "faketime", package: "faketime", purpose: "a wrong clock" },
     Need { program: "curl", package: "curl", purpose: "a real HTTP client" },
     Need { program: "ip", package: "iproute2", purpose: "network namespaces" },
     Need { program: "openssl", package: "openssl", purpose: "an agent that answers nonsense" },

@@ -358,7 +358,8 @@ fn range_of(config: &Config, packet: &Packet, arrival: &Arrival) -> Option<usize
 /// No address was left: told now and then, ignored else.
 fn full(range: &ServedRange, told: Option<&mut i64>, now: i64) -> Result<Vec<Effect>, Ignored> {
     let told = told.ok_or(Ignored::Full)?;
-    if now.saturating_sub(*told) < FULL_ALARM_INTERVAL_US {
+    // A clock that went back must not silence it.
+    if (0..FULL_ALARM_INTERVAL_US).contains(&now.saturating_sub(*told)) {
         return Err(Ignored::Full);
     }
     *told = now;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use ipnet::Ipv4Net;
 use model::NodeName;
 use model::dhcp::RackDhcp;
 use model::ipam::LeaseRange;
@@ -49,7 +50,7 @@ pub struct Compiled {
     /// Our addresses in networks of racks that yield to other servers.
     pub yielding: BTreeSet<Ipv4Addr>,
     /// Networks of ranges that cannot be served here, since no place has an address in them.
-    pub unserved: Vec<String>,
+    pub unserved: Vec<Ipv4Net>,
 }
 
 /// Our addresses: those of the interfaces that are up, or those that the operator named, which
@@ -85,7 +86,7 @@ pub fn compile(
         let onie = onie(document);
         for range in &document.ranges {
             let Some(place) = places.iter().find(|p| range.subnet.contains(&p.address())) else {
-                compiled.unserved.push(range.subnet.to_string());
+                compiled.unserved.push(range.subnet);
                 continue;
             };
             let served = served(range, document.lease_seconds, place.address(), boot);

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Timestamp;
+use model::rack_fault::RackFault;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use rpc::calls::{
@@ -13,6 +15,7 @@ use rpc::calls::{
 use rpc::fence::Interrupt;
 use rpc::tls::AllowedCallers;
 use rpc::{Failure, FailureKind};
+use stdx::Clock;
 use stdx::daemon::chain;
 
 use crate::host_network::HostNetworks;
@@ -27,6 +30,9 @@ pub(super) struct Turn<'a> {
     pub(super) allowed: &'a AllowedCallers,
     pub(super) network: &'a HostNetworks,
     pub(super) keys: &'a KeyDesk,
+    /// What the last answer told of faults.
+    pub(super) told_faults: &'a Mutex<Vec<RackFault>>,
+    pub(super) clock: &'a Clock,
     /// When the certificate ends.
     pub(super) certificate_ends: Option<Timestamp>,
     pub(super) turn: u64,
@@ -51,12 +57,14 @@ impl Turn<'_> {
             tracing::warn!(acknowledged = call.acknowledged, "acknowledgement for another store");
         }
         self.wait(Duration::from_millis(u64::from(call.wait_ms))).await?;
+        let time = Timestamp::from_micros(self.clock.now_micros());
         let (events, dropped) = self.ledger.pending(EXCHANGE_EVENTS_MAX);
         let signs = self.ledger.signs(knows_nothing, SIGNS_TOLD_MAX);
         let racks = self.racks.held();
         let callers = Some(Caller::digest(&self.allowed.current().callers));
-        let (certificate_ends, mut troubles) = (self.certificate_ends, self.racks.troubles());
-        troubles.truncate(TROUBLES_MAX);
+        let (certificate_ends, mut faults) = (self.certificate_ends, self.racks.faults());
+        self.told_faults.lock().clone_from(&faults);
+        faults.truncate(TROUBLES_MAX);
         let mut network_drift = self.network.drift();
         network_drift.truncate(TROUBLES_MAX);
         Ok(Exchanged {
@@ -66,16 +74,18 @@ impl Turn<'_> {
             dropped,
             callers,
             certificate_ends,
-            troubles,
+            time: Some(time),
+            faults,
             network_drift,
             key_requests: self.keys.take(),
             signs,
         })
     }
 
-    /// Waits for an event or a request for a key, at most `limit`.
+    /// Waits for an event, a request for a key, or faults that were not told yet, at most `limit`.
     async fn wait(&mut self, limit: Duration) -> Result<(), Failure> {
         let (mut durable, mut asked) = (self.ledger.watch(), self.keys.watch());
+        let (told, mut faults) = (self.told_faults.lock().clone(), self.racks.watch_faults());
         let deadline = tokio::time::sleep(limit);
         tokio::pin!(deadline);
         loop {
@@ -86,6 +96,7 @@ impl Turn<'_> {
             tokio::select! {
                 _ = durable.changed() => {}
                 _ = asked.wait_for(|new| *new > 0) => return Ok(()),
+                _ = faults.wait_for(|now| *now != told) => return Ok(()),
                 () = deadline.as_mut() => return Ok(()),
                 why = self.interrupt.wait() => return Err(why.failure()),
                 _ = self.newest.wait_for(|newest| *newest > self.turn) => {
