@@ -1,4 +1,4 @@
-//! Core: what keeps a rack from being served, as one table: cause, code, severity, meaning and the
+//! Core: the causes that keep a rack from being served, in one table: code, severity, meaning, and the
 //! command that ends it. Status pages, alarms, metrics, `gnt cluster verify` and the runbook speak
 //! from it.
 
@@ -14,7 +14,7 @@ const RACK: &str = "RACK";
 
 macro_rules! causes {
     ($($cause:ident $word:literal $code:ident $severity:ident $means:literal $remedy:literal,)+) => {
-        /// Why a rack is not served, or not as it should be.
+        /// A cause that keeps a rack from being served as it should be.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
@@ -106,7 +106,7 @@ causes! {
         "The agent serves no keys of disks"
         "`systemctl restart gantry-noded` on {NODE}, once the port is free",
     MachineAmbiguous "machine-ambiguous" RackUnserved Warning
-        "What a machine tells of itself belongs to several machines"
+        "A machine tells what belongs to several machines"
         "`gnt machine modify OLD --remove-mac MAC` for the one that has the card no more",
     AddressInUse "address-in-use" RackUnserved Warning
         "A host uses an address of the lease range that nobody leased to it"

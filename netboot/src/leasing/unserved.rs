@@ -19,10 +19,10 @@ use crate::rack::compile::{Compiled, Listener};
 /// Finds the process that has the port of DHCP, for who may not see it from here.
 const WHO_HAS_PORT: &str = "$(ss -Hlunp sport = :67 | grep -oP 'pid=\\K\\d+')";
 
-/// Where networks were served since the agent began, to say what is missing of it.
+/// The places that served each network since the agent began, to say what is missing of them.
 #[derive(Debug)]
 pub(super) struct Unserved {
-    /// Where the boot side listens.
+    /// The address of the boot side.
     boot: IpAddr,
     served: BTreeMap<Ipv4Net, Place>,
 }
@@ -40,7 +40,7 @@ impl Unserved {
         Self { boot: leasing.boot.ip(), served: BTreeMap::new() }
     }
 
-    /// What is missing where no network is served, or one is not that was.
+    /// The fault where no network is served, or one is not served any more.
     pub(super) fn missing(
         &mut self,
         wanted: &Compiled,

@@ -1,5 +1,5 @@
-//! What keeps the agent from serving its racks: each part notes what it meets, and the master is told
-//! all of it at once.
+//! Faults that keep the agent from serving its racks. Each part notes those that it meets, and the
+//! master is told of a change at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ use super::look::loader_fault;
 /// each minute while a client asks in vain, and firmware begins again.
 const TOLD_AGAIN: Duration = Duration::from_secs(180);
 
-/// What was met, and what of it the master was told.
+/// The faults that were met, and those of them that the master was told.
 #[derive(Debug)]
 pub(super) struct Health {
     noted: Mutex<Noted>,
@@ -31,24 +31,24 @@ impl Default for Health {
     }
 }
 
-/// What the parts of the agent met.
+/// Faults by the part of the agent that met them.
 #[derive(Debug, Default)]
 struct Noted {
     /// Why DHCP is not served.
     dhcp: Option<RackFault>,
     /// Why no keys of disks are served.
     keys: Option<String>,
-    /// What happened to clients, and when it was noted last.
+    /// Troubles of clients, and the time when each was noted last.
     passing: BTreeMap<Passing, (String, Instant)>,
     /// Servers that are no agents, by interface.
     others: BTreeMap<String, BTreeSet<Ipv4Addr>>,
     /// Loaders that machines asked for and that were not there.
     loaders: BTreeSet<PathBuf>,
-    /// What the last look at the disk found.
+    /// Faults that the last look at the disk found.
     looked: Vec<RackFault>,
 }
 
-/// What happens to clients, and is over when it was not noted again.
+/// A trouble of clients, which is over when nobody noted it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Passing {
     /// Leases cannot be kept, and so none is acknowledged.
@@ -106,7 +106,7 @@ fn other_servers(interface: &str, servers: &BTreeSet<Ipv4Addr>) -> RackFault {
 }
 
 impl Racks {
-    /// What keeps the agent from serving its racks, the worst first.
+    /// The faults that keep the agent from serving its racks, the worst first.
     #[must_use]
     pub fn faults(&self) -> Vec<RackFault> {
         self.health.noted.lock().faults()
@@ -140,7 +140,7 @@ impl Racks {
         self.note(|noted| noted.keys = Some(why));
     }
 
-    /// Notes what happened to a client.
+    /// Notes a trouble of a client.
     pub fn set_passing(&self, what: Passing, why: String) {
         self.note(|noted| drop(noted.passing.insert(what, (why, Instant::now()))));
     }
@@ -183,12 +183,12 @@ impl Racks {
         self.note(|noted| noted.loaders.extend([path]));
     }
 
-    /// Notes what a look at the disk found.
+    /// Notes the faults that a look at the disk found.
     pub(super) fn set_looked(&self, faults: Vec<RackFault>) {
         self.note(|noted| noted.looked = faults);
     }
 
-    /// What is wrong, in words.
+    /// The words of all faults.
     #[cfg(test)]
     pub(crate) fn troubles(&self) -> Vec<String> {
         self.faults().into_iter().map(|fault| fault.text).collect()

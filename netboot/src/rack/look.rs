@@ -21,12 +21,12 @@ use crate::ledger::Ledger;
 
 /// Between two looks: what is missing is told within seconds, and a look reads no file.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Where the package of the boot loader keeps it.
+/// The directory of the package with the boot loader.
 const PACKAGED: &str = "/usr/lib/ipxe";
 /// The loader that every machine can be given.
 const USUAL_LOADER: &str = "snponly.efi";
 
-/// What is looked at.
+/// The things that are looked at.
 #[derive(Debug)]
 pub struct Looked {
     /// The documents, and where faults go.
@@ -35,7 +35,7 @@ pub struct Looked {
     pub blobs: Arc<Blobs>,
     /// Leases.
     pub ledger: Arc<Ledger>,
-    /// Where the ledger is.
+    /// The directory of the ledger.
     pub data: PathBuf,
     /// The boot loader.
     pub loader: PathBuf,
@@ -87,7 +87,7 @@ fn disk_fault(data: &Path, health: &Health, space: Option<Space>) -> Option<Rack
     Some(RackCause::DiskFull.fault(text, &[("MOUNT", &mount.to_string_lossy())]))
 }
 
-/// Where the file system of `path` is mounted.
+/// The place at which the file system of `path` is mounted.
 fn mount_of(path: &Path) -> &Path {
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
     let own = device(path);

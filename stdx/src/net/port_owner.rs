@@ -54,8 +54,8 @@ struct SocketLine {
     inode: u64,
 }
 
-/// Another process than this one that has UDP port `port`; none where nobody has it, or `/proc` does
-/// not tell. Reads many small files.
+/// The process that has UDP port `port`, if it is another one than this; none where `/proc` does not
+/// tell. Reads many small files.
 #[must_use]
 pub fn udp_owner(port: u16) -> Option<PortOwner> {
     let tables = TABLES.iter().filter_map(|path| fs::read_to_string(path).ok());

@@ -1,7 +1,6 @@
 //! Core: times that an agent told, by the master's clock. The clock of an agent's host may be years
-//! ahead or behind, now or when something was seen. What is stored of it is never in the master's
-//! future, and a later event never has an earlier time than one that had to be corrected: so the
-//! next word replaces it.
+//! ahead or behind, now or when something was seen. No stored time is in the master's future. An event
+//! behind one that had to be corrected gets a later time than that, so that it replaces it.
 
 use model::Timestamp;
 use model::power_cycle::Ramdisk;

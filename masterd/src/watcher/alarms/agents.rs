@@ -30,7 +30,7 @@ pub struct Agent {
     pub clock: Option<ClockSkew>,
     /// Why it has another list of callers than the master's, if it answers and has another one.
     pub other_callers: Option<String>,
-    /// What keeps it from serving its rack, as it says itself.
+    /// The faults that keep it from serving its rack, as it says itself.
     pub faults: Vec<RackFault>,
     /// Steps that would mend the network of its host, as it says itself.
     pub network_drift: Vec<String>,
@@ -116,7 +116,7 @@ fn unreached(seen: &AgentsSeen<'_>, agent: &Agent) -> Option<Alarm> {
     Some(Alarm { what, since, text, todo: remedy })
 }
 
-/// What an agent that answers cannot serve, one alarm for each cause.
+/// The faults of an agent that answers, one alarm for each cause.
 fn cannot_serve(agent: &Agent, since: Timestamp) -> Vec<Alarm> {
     let Some(rack) = agent.rack else { return Vec::new() };
     let node = &agent.node;
