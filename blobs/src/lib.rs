@@ -2,7 +2,8 @@
 //!
 //! A blob arrives in pieces, at the offset that [`Blobs::held`] gives, and survives a restart in
 //! between. It gets its name when all of it is on disk and has the digest that it is named by, so
-//! what has a name is right. An open file outlives its removal, so a reader needs no pin.
+//! what has a name is right. A file that somebody removed or cut counts as not here, and can be sent
+//! again. An open file outlives its removal, so a reader needs no pin.
 //!
 //! All of it blocks; call it where that is allowed.
 
@@ -74,9 +75,7 @@ impl Blobs {
     pub fn open(directory: &Path, bytes_max: u64) -> Result<Self, BlobError> {
         let failed = |action| move |error| BlobError::io(action, directory, error);
         let incoming = directory.join(INCOMING);
-        let mut builder = fs::DirBuilder::new();
-        let made = builder.recursive(true).mode(DIRECTORY_MODE).create(&incoming);
-        made.map_err(failed("make the directory"))?;
+        make_directory(&incoming).map_err(failed("make the directory"))?;
         let whole = files(directory).map_err(failed("read the directory"))?;
         let begun = files(&incoming).map_err(failed("read the directory"))?;
         // The size is told by whoever goes on with it.
@@ -97,15 +96,33 @@ impl Blobs {
     /// Bytes of `blob` that are here: all of them, those that have arrived, or none.
     #[must_use]
     pub fn held(&self, blob: Blob) -> u64 {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        self.forget_damaged(&mut state, blob);
         let incoming = || state.incoming.get(&blob.sha256).map(|incoming| incoming.length);
         state.whole.get(&blob.sha256).copied().or_else(incoming).unwrap_or(0)
     }
 
-    /// The file of a whole blob.
+    /// The file of a whole blob, if it is as long as it was.
     #[must_use]
     pub fn path_of(&self, digest: BlobDigest) -> Option<PathBuf> {
-        self.state.lock().whole.contains_key(&digest).then(|| self.path(digest))
+        let size = self.state.lock().whole.get(&digest).copied()?;
+        let path = self.path(digest);
+        is_whole(&path, size).then_some(path)
+    }
+
+    /// Forgets what of `blob` is not on the disk any more, so that it begins anew.
+    fn forget_damaged(&self, state: &mut State, blob: Blob) {
+        let Blob { sha256, size } = blob;
+        let whole = state.whole.get(&sha256);
+        if whole.is_some_and(|held| *held != size || !is_whole(&self.path(sha256), size)) {
+            tracing::warn!(digest = %sha256, "the file of a blob is gone or damaged");
+            state.whole.remove(&sha256);
+        }
+        // What a failed attempt left behind its end may be there, too.
+        let there = || fs::metadata(self.incoming_path(sha256)).map_or(0, |file| file.len());
+        if state.incoming.get(&sha256).is_some_and(|begun| begun.length > there()) {
+            state.incoming.remove(&sha256);
+        }
     }
 
     /// Takes the bytes of `blob` from `offset` on, and gives how many are here then. The last piece
@@ -116,9 +133,14 @@ impl Blobs {
     /// not what its name says; it then begins anew.
     pub fn append(&self, blob: Blob, offset: u64, piece: &[u8]) -> Result<u64, BlobError> {
         let mut state = self.state.lock();
+        self.forget_damaged(&mut state, blob);
         if let Some(&size) = state.whole.get(&blob.sha256) {
             return Ok(size);
         }
+        // It may be gone with all that was in it.
+        let incoming = self.directory.join(INCOMING);
+        make_directory(&incoming)
+            .map_err(|error| BlobError::io("make the directory", &incoming, error))?;
         self.admit(&mut state, blob)?;
         let path = self.incoming_path(blob.sha256);
         let State { whole, incoming: all } = &mut *state;
@@ -237,6 +259,15 @@ impl Blobs {
     fn incoming_path(&self, digest: BlobDigest) -> PathBuf {
         self.directory.join(INCOMING).join(digest.to_string())
     }
+}
+
+fn make_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
+}
+
+/// Whether a file has so many bytes.
+fn is_whole(path: &Path, size: u64) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == size)
 }
 
 /// The digest of the first `length` bytes of `file`.

@@ -44,6 +44,48 @@ fn there_is_a_limit_to_all_together() {
     blobs.append(blob(b"initrd"), 0, b"initrd").unwrap();
 }
 
+/// What is done to the files by hand.
+#[test]
+fn a_file_that_is_gone_or_cut_is_not_here_and_comes_again() {
+    let image = blob(b"kernel");
+    type Harm = fn(&Path, &Path);
+    let harms: [Harm; 4] = [
+        |file, _| fs::remove_file(file).unwrap(),
+        |_, directory| fs::remove_dir_all(directory).unwrap(),
+        |file, _| fs::write(file, b"").unwrap(),
+        |file, _| fs::write(file, b"kernels").unwrap(),
+    ];
+    for harm in harms {
+        for restart in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let directory = dir.path().join("blobs");
+            let mut blobs = Blobs::open(&directory, ROOM).unwrap();
+            blobs.append(image, 0, b"kernel").unwrap();
+            harm(&blobs.path_of(image.sha256).unwrap(), &directory);
+            if restart {
+                blobs = Blobs::open(&directory, ROOM).unwrap();
+            }
+            assert_eq!(blobs.held(image), 0);
+            assert_eq!(blobs.path_of(image.sha256), None);
+            assert_eq!(blobs.append(image, 0, b"ker").unwrap(), 3);
+            assert_eq!(blobs.append(image, 3, b"nel").unwrap(), 6);
+            assert_eq!(content_of(&blobs, image), b"kernel");
+        }
+    }
+}
+
+/// The part that had arrived is gone, too.
+#[test]
+fn a_part_that_is_gone_begins_anew() {
+    let (dir, image) = (tempfile::tempdir().unwrap(), blob(b"kernel"));
+    let blobs = Blobs::open(dir.path(), ROOM).unwrap();
+    blobs.append(image, 0, b"ker").unwrap();
+    fs::remove_dir_all(dir.path().join(INCOMING)).unwrap();
+    assert_eq!(blobs.held(image), 0);
+    blobs.append(image, 0, b"kernel").unwrap();
+    assert_eq!(content_of(&blobs, image), b"kernel");
+}
+
 proptest! {
     /// Pieces of any length, with restarts between them.
     #[test]

@@ -164,8 +164,8 @@ mod tests {
     #[test]
     fn a_rack_is_a_headline_and_what_belongs_to_it() {
         let agents = json!([
-            {"node": "n1", "reached": true, "stale": false, "troubles": []},
-            {"node": "n2", "reached": false, "stale": true, "troubles": []},
+            {"node": "n1", "reached": true, "stale": false, "faults": []},
+            {"node": "n2", "reached": false, "stale": true, "faults": []},
         ]);
         let warnings = json!(["s1: script for 61 s: no\u{1b}image"]);
         let stages = json!({"system": 2, "none": 1});

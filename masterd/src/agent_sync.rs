@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::node::{Node, NodeRole};
+use model::rack_fault::{RackCause, RackFault};
 use model::ssconf::Ssconf;
 use model::{Code, Coded as _, MacAddress, NodeName, Serial, Timestamp};
 use rpc::RpcError;
@@ -25,12 +26,14 @@ use rpc::calls::{Exchange, Exchanged, TROUBLES_MAX};
 use stdx::Clock;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::agents::Agents;
 use crate::blobs::Source;
-use crate::contacts::{Contacts, Unreached};
+use crate::clock_skew::ClockSkew;
+use crate::contacts::{AgentHeld, Contacts, Unreached};
 use crate::master_address::MoveAddress;
 use crate::metrics::Metrics;
 use crate::queue::{Published, Submitter, Writer};
@@ -38,7 +41,7 @@ use crate::reconciler::{self, Reconciler};
 use allow_list::{AllowListPush, Callers};
 use desired_state::{Keep, Wanted};
 use images::ImageBlobs;
-use observe::Led;
+use observe::{Clocks, EventTimes, Led};
 
 /// How long an agent holds an exchange that has nothing to tell.
 const WAIT_MS: u32 = 15_000;
@@ -51,6 +54,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// How long after its document changed a node may take to be reached: its agent begins to serve
 /// behind the answer with which it took its certificate.
 const STARTS_WITHIN_SECONDS: i64 = 5;
+
+/// Between two pushes of files to an agent that says it lacks some: the first may be under way.
+const FILES_AGAIN: Duration = Duration::from_secs(30);
 
 /// Racks of one agent whose refused events are logged: a log that names more helps nobody.
 const REFUSED_RACKS_MAX: usize = 64;
@@ -164,8 +170,28 @@ struct Conversation {
     push: rack_document::State,
     /// Racks of which events were refused, and that was told.
     refused: BTreeSet<u32>,
+    /// The times of events that were committed.
+    times: EventTimes,
+    /// When it was last sent files that it said it lacks.
+    files_due: Option<Instant>,
     /// Answers to machines that ask for keys; they end with the exchanges.
     answering: JoinSet<()>,
+}
+
+impl Conversation {
+    /// Whether the agent lacks files, and it is time to send them.
+    fn lacks_files(&mut self, faults: &[RackFault]) -> bool {
+        let lacks = faults.iter().any(|fault| fault.cause == RackCause::FileMissing);
+        if !lacks {
+            self.files_due = None;
+            return false;
+        }
+        let is_due = self.files_due.is_none_or(|last| last.elapsed() >= FILES_AGAIN);
+        if is_due {
+            self.files_due = Some(Instant::now());
+        }
+        is_due
+    }
 }
 
 /// All that is kept of one agent until `stop`.
@@ -217,14 +243,20 @@ impl Reconciler for AgentExchange {
                 Some(false) | None => 0,
             },
         };
+        let from = sync.now();
         match sync.agents.call(node, exchange, None).await {
             Ok(mut exchanged) => {
+                let told = exchanged.time;
+                let clock = told.and_then(|told| ClockSkew::measured(told, from, sync.now()));
                 sync.is_reached(node, (wanted, due), talk, &exchanged).await;
                 let asked = std::mem::take(&mut exchanged.key_requests);
                 sync.answer_keys(node, &mut talk.answering, asked);
                 let wanted = exchanged.machine_certificate.take();
                 sync.certify(node, &mut talk.answering, wanted);
-                sync.take(node, talk, exchanged).await;
+                if talk.lacks_files(&exchanged.faults) {
+                    due.images.send_modify(|count| *count += 1);
+                }
+                sync.take(node, talk, exchanged, clock).await;
                 Some(Duration::ZERO)
             }
             Err(error) => Some(sync.is_not_reached(node, talk, &error)),
@@ -277,22 +309,30 @@ impl AgentSync {
     }
 
     /// Commits what an agent saw, and only then lets it forget.
-    async fn take(&self, node: &Node, talk: &mut Conversation, exchanged: Exchanged) {
+    async fn take(
+        &self,
+        node: &Node,
+        talk: &mut Conversation,
+        exchanged: Exchanged,
+        clock: Option<ClockSkew>,
+    ) {
         let Exchanged {
             incarnation,
-            events,
+            mut events,
             racks,
             dropped,
             certificate_ends,
-            mut troubles,
+            time,
+            mut faults,
             lease_ranges,
             mut network_drift,
             signs,
             ..
         } = exchanged;
         let config = Arc::clone(&self.published.snapshot().config);
-        self.contacts.signs.see(&node.name, &config, self.now(), signs);
-        troubles.truncate(TROUBLES_MAX);
+        let now = self.now();
+        self.contacts.signs.see(&node.name, &config, now, signs);
+        faults.truncate(TROUBLES_MAX);
         network_drift.truncate(TROUBLES_MAX);
         if talk.incarnation != Some(incarnation) {
             if talk.incarnation.is_some() {
@@ -300,6 +340,7 @@ impl AgentSync {
             }
             talk.incarnation = Some(incarnation);
             talk.acknowledged = 0;
+            talk.times = EventTimes::default();
         }
         if dropped != std::mem::replace(&mut talk.dropped, dropped) {
             tracing::warn!(node = %node.name, dropped, "agent gave up events: its outbox was full");
@@ -307,14 +348,16 @@ impl AgentSync {
         if let Some(last) = events.last().map(|event| event.number) {
             let name = node.name.clone();
             let number = u64::try_from(events.len()).unwrap_or(u64::MAX);
+            let mut times = talk.times;
+            times.correct(&mut events, Clocks { master: now, agent: time });
             let decide = move |config: &_| {
                 let Led { changes, learnt, refused, served } =
-                    observe::observed(config, &name, &events);
+                    observe::observed(config, &name, &events, now);
                 Ok((changes, (learnt, refused, served)))
             };
             match self.writer.transact(None, decide).await {
                 Ok((learnt, refused, served)) => {
-                    talk.acknowledged = last;
+                    (talk.acknowledged, talk.times) = (last, times);
                     let config = self.published.snapshot().config;
                     self.contacts.strangers.see(&node.name, &config, &served);
                     self.metrics.agent_events.add_many(number);
@@ -326,13 +369,16 @@ impl AgentSync {
             }
         }
         talk.behind = self.push_if_stale(node, &mut talk.push, &racks).await;
-        self.contacts.set_lease_ranges(&node.name, lease_ranges);
-        self.contacts.set_held(
-            &node.name,
-            talk.behind,
+        let behind = talk.behind;
+        let held = AgentHeld {
+            behind,
             certificate_ends,
-            (troubles, network_drift),
-        );
+            faults,
+            lease_ranges,
+            network_drift,
+            ..AgentHeld::default()
+        };
+        self.contacts.set_held(&node.name, clock, held);
     }
 }
 

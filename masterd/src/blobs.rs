@@ -110,19 +110,21 @@ impl Source {
 
     /// Opens a blob, whole as to its length.
     pub(crate) fn open(&self, blob: Blob) -> Result<(File, PathBuf), SendError> {
+        let mut damaged = None;
         for directory in [&self.blobs, &self.spool] {
             let path = directory.join(blob.sha256.to_string());
             let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
             match opened {
                 Ok((length, file)) if length == blob.size => return Ok((file, path)),
+                // It may have been uploaded again.
                 Ok((length, _)) => {
-                    return Err(SendError::Length { path, length, wanted: blob.size });
+                    damaged = Some(SendError::Length { path, length, wanted: blob.size });
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(SendError::Read { path, error }),
             }
         }
-        Err(SendError::Missing(blob.sha256))
+        Err(damaged.unwrap_or(SendError::Missing(blob.sha256)))
     }
 
     /// Removes uploads that are blobs of this machine by now.
@@ -237,6 +239,22 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_damaged_file_is_not_in_the_way_of_an_upload() {
+        let dir = tempfile::tempdir().unwrap();
+        let source = Source::new(&Layout::new(dir.path()));
+        let blob = Blob { sha256: "aa".repeat(32).parse().unwrap(), size: 6 };
+        let write = |directory: &PathBuf, content: &[u8]| {
+            fs::create_dir_all(directory).unwrap();
+            fs::write(directory.join(blob.sha256.to_string()), content).unwrap();
+        };
+        assert!(matches!(source.open(blob), Err(SendError::Missing(_))));
+        write(&source.blobs, b"ker");
+        assert!(matches!(source.open(blob), Err(SendError::Length { length: 3, .. })));
+        write(&source.spool, b"kernel");
+        assert_eq!(source.open(blob).unwrap().1, source.spool.join(blob.sha256.to_string()));
+    }
 
     #[tokio::test]
     async fn a_job_that_needs_blobs_waits_for_removals_and_the_next_ones_see_it() {

@@ -4,17 +4,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use model::blob::Blob;
-use model::{NodeName, Timestamp};
+use model::rack_fault::{RackCause, RackFault};
+use model::{Code, Coded as _, NodeName, Timestamp};
 use parking_lot::RwLock;
 use rpc::RpcError;
 use rpc::calls::LeaseRangeServed;
 use tokio::sync::watch;
 
+use crate::clock_skew::ClockSkew;
 use crate::signs::Signs;
 use crate::strangers::Strangers;
 
 /// How one agent was found at the last attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Contact {
     /// When it came to be so.
     pub since: Timestamp,
@@ -24,16 +26,40 @@ pub struct Contact {
     pub is_stranger: bool,
     /// Whether it is not reached because it obeys a later epoch.
     pub obeys_later: bool,
-    /// Whether it did not hold the document of its rack when it last answered.
+    /// How its clock differs from the master's, where it does.
+    pub clock: Option<ClockSkew>,
+    /// What it said when it last answered.
+    pub held: AgentHeld,
+}
+
+/// What an agent said when it last answered.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AgentHeld {
+    /// Whether it did not hold the document of its rack.
     pub behind: bool,
-    /// When its certificate ends, as it said when it last answered.
+    /// When its certificate ends.
     pub certificate_ends: Option<Timestamp>,
-    /// What keeps it from serving its racks, as it said when it last answered.
-    pub troubles: Vec<String>,
-    /// The lease ranges that it serves, as it said when it last answered.
+    /// What keeps it from serving its racks.
+    pub faults: Vec<RackFault>,
+    /// The lease ranges that it serves.
     pub lease_ranges: Vec<LeaseRangeServed>,
-    /// Steps that would mend the network of its host, as it says itself.
+    /// Why it was not sent files that it lacks, if that failed.
+    pub files_failed: Option<String>,
+    /// Steps that would mend the network of its host.
     pub network_drift: Vec<String>,
+}
+
+impl AgentHeld {
+    /// What keeps it from serving its racks, with what the master knows of that.
+    #[must_use]
+    pub fn faults(&self) -> Vec<RackFault> {
+        let mut faults = self.faults.clone();
+        let lacking = faults.iter_mut().filter(|fault| fault.cause == RackCause::FileMissing);
+        for (fault, why) in lacking.zip(self.files_failed.iter().cycle()) {
+            fault.text = format!("{}, and cannot: {why}", fault.text);
+        }
+        faults
+    }
 }
 
 /// Why an agent is not reached.
@@ -44,14 +70,18 @@ pub(crate) struct Unreached {
     pub(crate) is_stranger: bool,
     /// It obeys a later epoch.
     pub(crate) obeys_later: bool,
+    /// A certificate is not valid at the time of one of both.
+    pub(crate) is_of_clock: bool,
 }
 
 impl Unreached {
     /// What a failure tells of its agent; nothing where that was not asked.
     pub(crate) fn by(error: &RpcError) -> Option<Self> {
         let (is_stranger, obeys_later) = (error.is_of_a_stranger(), error.is_of_an_epoch());
+        let is_of_clock = error.code() == Some(Code::ClockOff);
         let why = stdx::daemon::chain(error);
-        (!error.is_of_being_cut_off()).then_some(Self { why, is_stranger, obeys_later })
+        let told = Self { why, is_stranger, obeys_later, is_of_clock };
+        (!error.is_of_being_cut_off()).then_some(told)
     }
 }
 
@@ -133,47 +163,31 @@ impl Contacts {
         let known = contacts.get(node);
         let before = known.filter(|c| c.failure.is_some() == failure.is_some());
         let since = before.map_or(now, |before| before.since);
-        let behind = known.is_some_and(|contact| contact.behind);
-        let certificate_ends = known.and_then(|contact| contact.certificate_ends);
-        let troubles = known.map(|contact| contact.troubles.clone()).unwrap_or_default();
-        let lease_ranges = known.map(|contact| contact.lease_ranges.clone()).unwrap_or_default();
-        let network_drift = known.map(|contact| contact.network_drift.clone()).unwrap_or_default();
+        let held = known.map(|contact| contact.held.clone()).unwrap_or_default();
+        let clock = match &failure {
+            Some(failure) => failure.is_of_clock.then_some(ClockSkew::Unknown),
+            None => known.and_then(|contact| contact.clock),
+        };
         let is_stranger = failure.as_ref().is_some_and(|failure| failure.is_stranger);
         let obeys_later = failure.as_ref().is_some_and(|failure| failure.obeys_later);
         let failure = failure.map(|failure| failure.why);
-        let contact = Contact {
-            since,
-            failure,
-            is_stranger,
-            obeys_later,
-            behind,
-            certificate_ends,
-            troubles,
-            lease_ranges,
-            network_drift,
-        };
+        let contact = Contact { since, failure, is_stranger, obeys_later, clock, held };
         contacts.insert(node.clone(), contact);
     }
 
-    /// Notes whether an agent that answered holds the document of its rack, when its certificate ends,
-    /// what keeps it from serving, and how its host's network drifted.
-    pub(crate) fn set_held(
-        &self,
-        node: &NodeName,
-        behind: bool,
-        ends: Option<Timestamp>,
-        (troubles, network_drift): (Vec<String>, Vec<String>),
-    ) {
+    /// Notes what an agent said that answered, and how its clock differs.
+    pub(crate) fn set_held(&self, node: &NodeName, clock: Option<ClockSkew>, held: AgentHeld) {
         if let Some(contact) = self.agents.write().get_mut(node) {
-            (contact.behind, contact.certificate_ends) = (behind, ends);
-            (contact.troubles, contact.network_drift) = (troubles, network_drift);
+            let files_failed = contact.held.files_failed.take();
+            contact.clock = clock;
+            contact.held = AgentHeld { files_failed, ..held };
         }
     }
 
-    /// Notes which lease ranges an agent serves that answered.
-    pub(crate) fn set_lease_ranges(&self, node: &NodeName, ranges: Vec<LeaseRangeServed>) {
+    /// Notes why an agent was not sent the files that it lacks; none where it has them all.
+    pub(crate) fn set_files_failed(&self, node: &NodeName, why: Option<String>) {
         if let Some(contact) = self.agents.write().get_mut(node) {
-            contact.lease_ranges = ranges;
+            contact.held.files_failed = why;
         }
     }
 
@@ -197,7 +211,7 @@ impl Contacts {
 
 #[cfg(test)]
 mod tests {
-    use rpc::client::Refusal;
+    use rpc::client::{CertificateFault, Refusal};
 
     use super::*;
 
@@ -210,6 +224,10 @@ mod tests {
         assert!(stranger.is_stranger && stranger.why.contains("not listed"), "{stranger:?}");
         let offline = RpcError::Offline { node: "n1".parse().unwrap() };
         assert!(!Unreached::by(&offline).unwrap().is_stranger);
+        let (reason, fault) = ("not valid yet".to_owned(), CertificateFault::Dates);
+        assert!(
+            Unreached::by(&refused(Refusal::Certificate { reason, fault })).unwrap().is_of_clock
+        );
     }
 
     #[test]
@@ -217,34 +235,26 @@ mod tests {
         let contacts = Contacts::default();
         let node: NodeName = "n1".parse().unwrap();
         let at = Timestamp::from_micros;
+        let held = AgentHeld {
+            behind: true,
+            certificate_ends: Some(at(9)),
+            faults: vec![RackCause::LinkDown.fault("rack0 is off", &[])],
+            network_drift: vec!["mtu".to_owned()],
+            ..AgentHeld::default()
+        };
         let found = |since, failure: Option<&str>| {
             let (failure, is_stranger) = (failure.map(str::to_owned), failure == Some("refused"));
-            let certificate_ends = Some(at(9));
-            let since = at(since);
-            let obeys_later = false;
-            let behind = true;
-            let troubles = vec!["no interface".to_owned()];
-            Some(Contact {
-                since,
-                failure,
-                is_stranger,
-                obeys_later,
-                behind,
-                certificate_ends,
-                troubles,
-                lease_ranges: Vec::new(),
-                network_drift: vec!["mtu".to_owned()],
-            })
+            let (since, held) = (at(since), held.clone());
+            Some(Contact { since, failure, is_stranger, held, ..Contact::default() })
         };
         let unreached = |why: &str| {
             let (why, is_stranger) = (why.to_owned(), why == "refused");
-            Some(Unreached { why, is_stranger, obeys_later: false })
+            Some(Unreached { why, is_stranger, obeys_later: false, is_of_clock: false })
         };
         assert_eq!(contacts.get(&node), None);
-        let trouble = || (vec!["no interface".to_owned()], vec!["mtu".to_owned()]);
-        contacts.set_held(&node, true, Some(at(9)), trouble());
+        contacts.set_held(&node, None, held.clone());
         contacts.set(&node, at(1), None);
-        contacts.set_held(&node, true, Some(at(9)), trouble());
+        contacts.set_held(&node, None, held.clone());
         contacts.set(&node, at(2), unreached("stopping"));
         contacts.set(&node, at(3), unreached("refused"));
         assert_eq!(contacts.get(&node), found(2, Some("refused")));

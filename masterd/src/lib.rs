@@ -12,8 +12,8 @@
 //!
 //! Reconcilers, driven by `reconciler`: [`agent_sync`] takes what agents saw and keeps what they should hold, [`watcher`]
 //! submits jobs of the master's own and raises alarms, [`master_address`] keeps the address that
-//! moves with the role. [`contacts`] knows which agents are reached, [`rack_document`] and [`ssconf`]
-//! are what agents should hold.
+//! moves with the role. [`contacts`] knows which agents are reached, [`clock_skew`] whose clock is wrong,
+//! [`rack_document`] and [`ssconf`] are what agents should hold.
 //!
 //! For operators: [`query`] lists what is committed, [`verify`] checks it, [`status`] and [`metrics`]
 //! tell how the cluster stands, [`export`] and [`import`] move a store, [`bootstrap`] begins a cluster,
@@ -26,6 +26,7 @@ mod luxi_access;
 pub mod luxi_service;
 
 mod boot_template;
+pub mod clock_skew;
 pub mod config;
 pub mod contacts;
 pub mod queue;

@@ -33,6 +33,7 @@ use crate::agents::Agents;
 use crate::boot_template::document;
 use crate::contacts::Contacts;
 use crate::export::downloads::Exports;
+use crate::master_address::MoveAddress;
 use crate::queue::{Archive, Commits, Published, Submitter, Writer};
 use crate::secrets::StagedSecrets;
 use crate::template::files::files;
@@ -62,6 +63,8 @@ pub struct Sources {
     pub(crate) contacts: Arc<Contacts>,
     /// The way to the agents, for live values.
     pub(crate) agents: Agents,
+    /// Whether the master's address is here.
+    pub(crate) address: Arc<MoveAddress>,
     /// One-time secrets of nodes that are about to be added.
     pub(crate) secrets: Arc<StagedSecrets>,
     /// Exports that clients fetch.

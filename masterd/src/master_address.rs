@@ -20,6 +20,7 @@ use futures_util::future::join_all;
 use model::NodeName;
 use model::cluster::MasterAddress;
 use model::node::{Node, NodeRole};
+use model::rack_fault::RackCause;
 use rpc::RpcError;
 use rpc::calls::{MasterAddressDown, MasterAddressUp};
 use rpc::wire::FailureKind;
@@ -45,10 +46,7 @@ pub enum AddressError {
     #[error("the master {0} is not among the nodes; `gnt cluster verify` tells more")]
     NoNode(NodeName),
     /// The agent of this node did not take it.
-    #[error(
-        "the master's address {address} was not taken on {node}: `gnt cluster activate-master-ip` \
-         tries again"
-    )]
+    #[error("the master's address {address} was not taken on {node}")]
     Raise {
         /// What was to be taken.
         address: MasterAddress,
@@ -72,6 +70,44 @@ pub enum AddressError {
         #[source]
         error: Box<RpcError>,
     },
+}
+
+/// Why the master's node lacks the address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// What is wrong.
+    pub why: String,
+    /// The command that ends it.
+    pub remedy: String,
+}
+
+impl Missing {
+    /// It was there, and is gone; it is taken again by itself.
+    fn gone(node: &NodeName, address: &MasterAddress) -> Self {
+        let why = format!("somebody took {address} off {node}, as a daemon of its network may");
+        Self { why, remedy: "`gnt cluster activate-master-ip` takes it again at once".to_owned() }
+    }
+}
+
+impl From<&AddressError> for Missing {
+    fn from(error: &AddressError) -> Self {
+        let mut why = chain(error).to_string();
+        let remedy = match error {
+            AddressError::Raise { node, error: cause, .. } => match cause.as_ref() {
+                RpcError::Failed { remedy, message, .. } => {
+                    why = format!("{error}: {message}");
+                    remedy.clone()
+                }
+                cause if cause.certainly_not_done() => {
+                    Some(RackCause::AgentSilent.fault("", &[]).at(node.as_str(), 0).remedy)
+                }
+                _ => None,
+            },
+            AddressError::NoNode(_) | AddressError::Drop { .. } => None,
+        };
+        let usual = || "`gnt cluster activate-master-ip` tries again, and says what is wrong".to_owned();
+        Self { why, remedy: remedy.unwrap_or_else(usual) }
+    }
 }
 
 /// What became of the address when it was raised.

@@ -3,16 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use model::image::{BootTarget, ImageFiles};
 use model::machine::{BootStage, Machine};
-use model::node::NodeRole;
+use model::node::{Node, NodeRole};
 use model::rack::LeaseState;
-use model::{NodeName, Timestamp};
+use model::rack_fault::{RackCause, RackFault};
+use model::{Code, NodeName, Timestamp};
 use serde::Serialize;
 
+use crate::clock_skew::{self, ClockSkew};
 use crate::config::Config;
 use crate::contacts::Contact;
+use crate::master_address::Missing;
 use crate::rack_document::image_of;
 use crate::strangers::Stranger;
 
@@ -61,8 +65,21 @@ pub struct AgentStatus {
     pub reached: Option<bool>,
     /// Whether it lacks the newest document of the rack.
     pub stale: bool,
-    /// What keeps it from serving.
-    pub troubles: Vec<String>,
+    /// What keeps the rack from being served by it, each with its remedy.
+    pub faults: Vec<RackFault>,
+}
+
+/// What is known beside the configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// How agents were found.
+    pub contacts: &'a HashMap<NodeName, Contact>,
+    /// Machines that are not registered.
+    pub strangers: &'a [Stranger],
+    /// Why the master's node lacks the master's address.
+    pub address_missing: Option<&'a Missing>,
+    /// The time of day.
+    pub now: Timestamp,
 }
 
 /// The racks that have an agent or a machine.
@@ -95,15 +112,15 @@ pub fn unserved(config: &Config, rack: u32) -> Option<String> {
 
 /// How `rack` stands, with the strangers that were seen in it.
 #[must_use]
-pub fn status(
-    config: &Config,
-    rack: u32,
-    contacts: &HashMap<NodeName, Contact>,
-    strangers: &[Stranger],
-    now: Timestamp,
-) -> RackStatus {
-    let called = config.agents_of(rack).filter(|node| node.role != NodeRole::Offline);
-    let agents: Vec<AgentStatus> = called.map(|node| agent(&node.name, contacts)).collect();
+pub fn status(config: &Config, rack: u32, known: Known<'_>) -> RackStatus {
+    let Known { contacts, strangers, address_missing, now } = known;
+    let called = || config.agents_of(rack).filter(|node| node.role != NodeRole::Offline);
+    let of_master = fault_of_master(config, contacts);
+    let agent = |node: &Arc<Node>| {
+        let clock_counts = of_master.is_none();
+        agent_status(&node.name, contacts.get(&node.name), &config.role.master, clock_counts)
+    };
+    let agents: Vec<AgentStatus> = called().map(agent).collect();
     let (mut stages, mut stuck, mut machines) = (BTreeMap::new(), Vec::new(), 0);
     for machine in config.machines_in(rack) {
         machines += 1;
@@ -117,15 +134,24 @@ pub fn status(
     let unknown: Vec<String> = asked.filter_map(told_of).collect();
     let (leases, range) = use_of_ranges(config, rack, contacts, now);
     let (stuck, unknown) = (shortened(stuck), shortened(unknown));
-    let mut warnings: Vec<String> = unserved(config, rack).into_iter().collect();
-    warnings.extend(agents.iter().flat_map(AgentStatus::warnings));
+    let at = |node: &str, fault: RackFault| line(node, &fault.at(node, rack));
+    let master = config.role.master.as_str();
+    let alone = unserved(config, rack).map(|why| RackCause::NoAgent.fault(why, &[]));
+    let mut warnings: Vec<String> = alone.into_iter().map(|fault| at("", fault)).collect();
+    warnings.extend(of_master.map(|fault| at(master, fault)));
+    warnings.extend(agents.iter().flat_map(|agent| agent.warnings(rack)));
+    let has_master = called().any(|node| node.name == config.role.master);
+    if let Some(Missing { why, remedy }) = address_missing.filter(|_| has_master) {
+        warnings.push(format!("{master} [{}]: {why}: {remedy}", Code::MasterAddress));
+    }
     if config.dhcp.as_ref().is_some_and(|dhcp| dhcp.of_rack(rack).observe) {
         warnings
             .push("its agents only observe DHCP and answer nobody; see gnt dhcp get".to_owned());
     }
     warnings.extend(stuck.iter().chain(&unknown).cloned());
     if range > 0 && u64::try_from(leases).is_ok_and(|leases| leases >= range) {
-        warnings.push(format!("all {range} addresses of the lease range are in use"));
+        let text = format!("all {range} addresses of the lease range are in use");
+        warnings.push(at("", RackCause::RangeFull.fault(text, &[])));
     }
     RackStatus { rack, agents, machines, stages, stuck, unknown, leases, range, warnings }
 }
@@ -139,7 +165,7 @@ fn use_of_ranges(
     now: Timestamp,
 ) -> (usize, u64) {
     let told = config.agents_of(rack).filter_map(|node| contacts.get(&node.name));
-    let told = told.flat_map(|contact| &contact.lease_ranges).filter(|range| range.rack == rack);
+    let told = told.flat_map(|contact| &contact.held.lease_ranges).filter(|range| range.rack == rack);
     let served: BTreeMap<_, _> = told.map(|range| (range.first, range)).collect();
     let ends = (rack, now)..=(rack, Timestamp::from_micros(i64::MAX));
     let is_served = |address: Ipv4Addr| {
@@ -152,25 +178,55 @@ fn use_of_ranges(
     (leases.count(), addresses.sum())
 }
 
-fn agent(node: &NodeName, contacts: &HashMap<NodeName, Contact>) -> AgentStatus {
-    let contact = contacts.get(node);
-    AgentStatus {
-        node: node.to_string(),
-        reached: contact.map(|contact| contact.failure.is_none()),
-        stale: contact.is_some_and(|contact| contact.behind),
-        troubles: contact.map(|contact| contact.troubles.clone()).unwrap_or_default(),
+/// The fault of the master's node where its clock is the one that is wrong.
+fn fault_of_master(config: &Config, contacts: &HashMap<NodeName, Contact>) -> Option<RackFault> {
+    let others = config.nodes.keys().filter(|name| **name != config.role.master);
+    let reached = others.filter_map(|name| contacts.get(name)).filter(|c| c.failure.is_none());
+    clock_skew::fault_of_master(&reached.map(|contact| contact.clock).collect::<Vec<_>>())
+}
+
+fn agent_status(
+    node: &NodeName,
+    contact: Option<&Contact>,
+    master: &NodeName,
+    clock_counts: bool,
+) -> AgentStatus {
+    let reached = contact.map(|contact| contact.failure.is_none());
+    let stale = contact.is_some_and(|contact| contact.held.behind);
+    let mut faults = Vec::new();
+    let skew = contact.and_then(|contact| contact.clock);
+    let skew = skew.filter(|skew| clock_counts || *skew == ClockSkew::Unknown);
+    faults.extend(skew.map(|skew| skew.fault(master.as_str())));
+    match contact.and_then(|contact| contact.failure.as_ref()) {
+        Some(why) if skew.is_none() => {
+            faults.push(RackCause::AgentSilent.fault(format!("its agent does not answer: {why}"), &[]));
+        }
+        // What it said last may be over.
+        Some(_) => {}
+        None => faults.extend(contact.iter().flat_map(|contact| contact.held.faults())),
     }
+    if stale {
+        let text = "it lacks the newest document of the rack";
+        faults.push(RackCause::DocumentOld.fault(text, &[]));
+    }
+    AgentStatus { node: node.to_string(), reached, stale, faults }
 }
 
 impl AgentStatus {
-    fn warnings(&self) -> impl Iterator<Item = String> {
-        let node = &self.node;
-        let silent = self.reached == Some(false);
-        let silent = silent.then(|| format!("the agent of {node} does not answer"));
-        let stale = self.stale.then(|| format!("{node} lacks the newest document of the rack"));
-        let troubles = self.troubles.iter().map(move |why| format!("{node}: {why}"));
-        silent.into_iter().chain(stale).chain(troubles)
+    fn warnings(&self, rack: u32) -> impl Iterator<Item = String> {
+        let node = self.node.as_str();
+        let unknown = self.reached.is_none();
+        let unknown = unknown.then(|| format!("{node}: its agent was not asked yet"));
+        let faults = self.faults.iter().map(move |fault| line(node, &fault.clone().at(node, rack)));
+        unknown.into_iter().chain(faults)
     }
+}
+
+/// A fault as a warning; `node` is empty where it is of the whole rack.
+fn line(node: &str, fault: &RackFault) -> String {
+    let RackFault { cause, text, remedy } = fault;
+    let node = if node.is_empty() { String::new() } else { format!("{node} ") };
+    format!("{node}[{}]: {text}: {remedy}", cause.word())
 }
 
 /// Why a machine does not go on with its boot, if it should have.
@@ -235,6 +291,7 @@ mod tests {
 
     use super::*;
     use crate::config::ConfigChange;
+    use crate::contacts::AgentHeld;
     use crate::lu::machine::register;
     use crate::testing::{NOW, config, node, spec};
 
@@ -274,8 +331,17 @@ mod tests {
         config.apply([ConfigChange::Boot(LastBoot { serial: "s1".parse().unwrap(), boot })]);
     }
 
+    fn known<'a>(
+        contacts: &'a HashMap<NodeName, Contact>,
+        strangers: &'a [Stranger],
+        seconds: i64,
+    ) -> Known<'a> {
+        Known { contacts, strangers, address_missing: None, now: NOW.plus_seconds(seconds) }
+    }
+
     fn warnings(config: &Config, seconds: i64) -> Vec<String> {
-        status(config, 1, &HashMap::new(), &[], NOW.plus_seconds(seconds)).warnings
+        let reached = config.nodes.keys().map(|name| (name.clone(), Contact::default())).collect();
+        status(config, 1, known(&reached, &[], seconds)).warnings
     }
 
     #[test]
@@ -315,10 +381,12 @@ mod tests {
 
     #[test]
     fn an_agent_that_cannot_serve_and_a_stranger_are_told_of() {
-        assert_eq!(warnings(&rack(&[]), 0), ["no agent serves its machine"]);
+        let alone = "[no-agent]: no agent serves its machine: `gnt node modify --rack 1 NODE` gives it one";
+        assert_eq!(warnings(&rack(&[]), 0), [alone]);
         let config = rack(&["n2.example"]);
-        let troubles = vec!["port 67 is taken".to_owned()];
-        let contact = Contact { behind: true, troubles, ..reached() };
+        let taken = RackCause::PortTaken.fault("port 67 is taken by dnsmasq", &[("PID", "812")]);
+        let held = AgentHeld { behind: true, faults: vec![taken], ..AgentHeld::default() };
+        let contact = Contact { since: NOW, held, ..Contact::default() };
         let contacts = HashMap::from([("n2.example".parse().unwrap(), contact)]);
         let mut stranger = Stranger {
             rack: 1,
@@ -331,12 +399,13 @@ mod tests {
             count: 1,
         };
         let of = |stranger: &Stranger| {
-            status(&config, 1, &contacts, std::slice::from_ref(stranger), NOW)
+            status(&config, 1, known(&contacts, std::slice::from_ref(stranger), 0))
         };
         let found = of(&stranger);
         let told = [
-            "n2.example lacks the newest document of the rack",
-            "n2.example: port 67 is taken",
+            "n2.example [port-taken]: port 67 is taken by dnsmasq: `kill 812` on n2.example",
+            "n2.example [document-old]: it lacks the newest document of the rack: `gnt cluster \
+             redist-conf` sends it, and says why it is not taken",
             "not registered: MAC 52:54:00:00:00:09, serial s9",
         ];
         assert_eq!(found.warnings, told);
@@ -367,14 +436,51 @@ mod tests {
         };
         let mut contacts = HashMap::new();
         let of = |contacts: &HashMap<_, _>| {
-            let found = status(&config, 1, contacts, &[], NOW);
+            let found = status(&config, 1, known(contacts, &[], 0));
             (found.leases, found.range)
         };
         assert_eq!(of(&contacts), (0, 0), "no agent told that it serves");
         for (name, own) in [("n2.example", 16), ("n3.example", 15)] {
-            let contact = Contact { lease_ranges: vec![range(own)], ..reached() };
+            let contact = Contact { held: AgentHeld { lease_ranges: vec![range(own)], ..AgentHeld::default() }, ..Contact::default() };
             contacts.insert(name.parse().unwrap(), contact);
             assert_eq!(of(&contacts), (2, 31));
         }
+    }
+
+    #[test]
+    fn an_agent_that_is_not_heard_is_a_warning_by_its_reason() {
+        let config = rack(&["n2.example"]);
+        let told = |contact: Option<Contact>| {
+            let name = "n2.example".parse().unwrap();
+            let contacts = contact.map(|contact| (name, contact)).into_iter().collect();
+            let warnings = status(&config, 1, known(&contacts, &[], 0)).warnings;
+            let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+            warning.clone()
+        };
+        assert_eq!(told(None), "n2.example: its agent was not asked yet");
+        let failure = Some("connection refused".to_owned());
+        let full = RackCause::DiskFull.fault("its disk is full", &[]);
+        let held = AgentHeld { faults: vec![full], ..AgentHeld::default() };
+        let silent = Contact { failure, held, ..Contact::default() };
+        let warning = told(Some(silent.clone()));
+        assert!(warning.contains("[agent-silent]") && warning.contains("refused"), "{warning}");
+        assert!(warning.ends_with("`systemctl start gantry-noded` on n2.example"), "{warning}");
+        let wrong = Contact { clock: Some(ClockSkew::Unknown), ..silent };
+        let warning = told(Some(wrong));
+        assert!(warning.ends_with("`timedatectl set-ntp true` on n2.example"), "{warning}");
+    }
+
+    #[test]
+    fn the_rack_of_the_masters_agent_lacks_the_masters_address() {
+        let config = rack(&["n1.example"]);
+        let contacts = HashMap::from([(config.role.master.clone(), Contact::default())]);
+        let missing = Missing {
+            why: "no interface `eth9`".to_owned(),
+            remedy: "`gnt cluster modify --master-netdev eth0`".to_owned(),
+        };
+        let known = Known { address_missing: Some(&missing), ..known(&contacts, &[], 0) };
+        let told = status(&config, 1, known).warnings;
+        let wanted = "[master-address]: no interface `eth9`: `gnt cluster modify --master-netdev eth0`";
+        assert!(told.len() == 1 && told[0].ends_with(wanted), "{told:?}");
     }
 }

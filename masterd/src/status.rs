@@ -28,7 +28,9 @@ use crate::config::Config;
 use crate::contacts::Contacts;
 use crate::local_member::{self, LocalMember, MemberState};
 use crate::queue::{Commits, Published};
-use crate::watcher::Alarms;
+use crate::watcher::alarms::Alarm;
+use crate::watcher::alarms::agents::{AgentsSeen, of_racks};
+use crate::watcher::{self, Alarms};
 use membership::peers::{Instead, PeerBook};
 
 /// What a master knows of the cluster.
@@ -39,6 +41,23 @@ pub(crate) struct MasterView {
     pub(crate) contacts: Arc<Contacts>,
     pub(crate) alarms: Arc<Alarms>,
     pub(crate) locks: Locks,
+}
+
+impl MasterView {
+    /// The alarms that the watcher raised; those of agents and racks at once, as who looks sees them.
+    pub(crate) fn alarms_at(&self, now: Timestamp) -> Vec<Alarm> {
+        let config = self.published.snapshot().config;
+        let (agents, unserved) =
+            (watcher::agents(&config, &self.contacts.all()), watcher::unserved(&config));
+        let master = &config.role.master;
+        let seen = AgentsSeen { now, master, agents: &agents, unserved: &unserved };
+        let raised = self.alarms.all();
+        let is_raised = |alarm: &Alarm| raised.iter().any(|known| known.what == alarm.what);
+        let mut alarms = of_racks(&seen);
+        alarms.retain(|alarm| !is_raised(alarm));
+        alarms.extend(raised.iter().cloned());
+        alarms
+    }
 }
 
 /// What the process is, as its clients are told.
@@ -68,25 +87,25 @@ pub(crate) async fn collect(local: &LocalMember, part: Part, clock: &Clock) -> C
         (Part::Master(master), _) => {
             of_master(&mut seen, &master, &local.book);
             note_listening(&mut seen, &master, local);
-            master.alarms.all()
+            master.alarms_at(now)
         }
         (Part::Other { starting, attempt }, MemberState::Standby(engine)) => {
             of_standby(&mut seen, &engine, starting, attempt).await;
             if let Some(standby) = &mut seen.standby {
                 standby.forgot = local.reverted();
             }
-            Arc::default()
+            Vec::new()
         }
         // Between two states; it is over in a moment.
         (Part::Other { .. }, MemberState::Master { .. }) => {
             seen.state = ProcessState::Starting;
-            Arc::default()
+            Vec::new()
         }
         (Part::Outside(missing), _) => {
             seen.store_missing = missing;
-            Arc::default()
+            Vec::new()
         }
-        (Part::Other { .. }, MemberState::Outside) => Arc::default(),
+        (Part::Other { .. }, MemberState::Outside) => Vec::new(),
     };
     if let (Some(store), Some(space)) = (&mut seen.store, space) {
         store.disk_free_mib = Some(space.free_mib);
@@ -174,7 +193,7 @@ fn of_master(seen: &mut ClusterStatus, view: &MasterView, book: &PeerBook) {
     let others = config.nodes.values().filter(|node| node.name != seen.node);
     let others = others.filter(|node| !is_offline(node.role));
     seen.certificates.extend(others.filter_map(|node| {
-        let ends = contacts.get(&node.name)?.certificate_ends?;
+        let ends = contacts.get(&node.name)?.held.certificate_ends?;
         Some(CertificateStatus { owner: CertificateOwner::Node(node.name.clone()), ends })
     }));
     agents.offline = number(config.nodes.values().filter(|node| is_offline(node.role)).count());

@@ -9,13 +9,13 @@ pub mod machines;
 pub mod rules;
 pub mod silence;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::{AutoArchived, Event};
 use model::audit::AuditEntry;
-use model::node::NodeRole;
+use model::node::{Node, NodeRole};
 use model::opcode::{OpInput, ReasonEntry};
 use model::{Job, JobId, NodeName, Timestamp};
 use parking_lot::{Mutex, RwLock};
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use crate::agent_sync::allow_list::AllowListPush;
 use crate::config::Config;
-use crate::contacts::Contacts;
+use crate::contacts::{Contact, Contacts};
 use crate::master_address::MoveAddress;
 use crate::members::{self, Awaited};
 use crate::queue::{Commits, Published, Submitter, Writer};
@@ -33,8 +33,9 @@ use crate::rack_status;
 use crate::reconciler::Reconciler;
 use crate::replica_audit::ReplicaAudit;
 use alarms::Alarm;
+use alarms::agents::Agent;
 use guesses::Guesses;
-use rules::{Agent, Round, Seen, Task, Watch};
+use rules::{Round, Seen, Task, Watch};
 use silence::Silence;
 
 /// What its jobs have as their first reason.
@@ -169,24 +170,12 @@ impl Watcher {
         let config = &snapshot.config;
         let contacts = self.contacts.all();
         let callers = Caller::digest(&config.callers());
-        let agents = config.nodes.values().map(|node| {
-            let contact = contacts.get(&node.name);
-            let failure = contact.and_then(|c| Some((c.since, c.failure.clone()?)));
-            let is_reached = contact.is_some_and(|contact| contact.failure.is_none());
-            let other = self.allow_lists.lacks(&node.name, &callers);
-            Agent {
-                node: node.name.clone(),
-                id: node.id,
-                called: node.role != NodeRole::Offline,
-                rack: node.rack,
-                unreached: failure,
-                is_stranger: contact.is_some_and(|contact| contact.is_stranger),
-                behind: contact.is_some_and(|contact| contact.behind),
-                other_callers: other.filter(|_| is_reached),
-                troubles: contact.map(|contact| contact.troubles.clone()).unwrap_or_default(),
-                network_drift: contact.map(|c| c.network_drift.clone()).unwrap_or_default(),
-            }
-        });
+        let mut agents = agents(config, &contacts);
+        for agent in agents.iter_mut().filter(|agent| agent.unreached.is_none()) {
+            let is_known = contacts.contains_key(&agent.node);
+            let other = self.allow_lists.lacks(&agent.node, &callers);
+            agent.other_callers = other.filter(|_| is_known);
+        }
         let ended = self.published.jobs.tally().now().filter(|(status, _)| status.is_final());
         Seen {
             now: self.now(),
@@ -199,10 +188,9 @@ impl Watcher {
                 &BTreeSet::new(),
                 (awaited, at),
             ),
-            agents: agents.collect(),
+            agents,
             master: config.role.master.clone(),
             address_missing: self.address.held.missing(),
-            takes_changes: self.commits.majority().contact().takes_changes(),
             auto_failover: config.cluster.auto_failover,
             mend_network: config.cluster.mend_network,
             copies: self.audit.differ(),
@@ -220,7 +208,7 @@ impl Watcher {
         let now = self.now();
         let contacts = self.contacts.all();
         let reached = |agent: &NodeName| {
-            let contact = contacts.get(agent).filter(|c| c.failure.is_none() && !c.behind)?;
+            let contact = contacts.get(agent).filter(|c| c.failure.is_none() && !c.held.behind)?;
             u64::try_from(now.micros().saturating_sub(contact.since.micros()) / 1_000_000).ok()
         };
         self.contacts.signs.look(|signs, elapsed| {
@@ -273,8 +261,30 @@ impl Watcher {
     }
 }
 
+/// The agents of all nodes, as they were found last.
+pub(crate) fn agents(config: &Config, contacts: &HashMap<NodeName, Contact>) -> Vec<Agent> {
+    let agent = |node: &Arc<Node>| {
+        let contact = contacts.get(&node.name).cloned().unwrap_or_default();
+        let Contact { since, failure, is_stranger, clock, held, .. } = contact;
+        Agent {
+            node: node.name.clone(),
+            id: node.id,
+            called: node.role != NodeRole::Offline,
+            rack: node.rack,
+            unreached: failure.map(|failure| (since, failure)),
+            is_stranger,
+            behind: held.behind,
+            clock,
+            other_callers: None,
+            faults: held.faults(),
+            network_drift: held.network_drift,
+        }
+    };
+    config.nodes.values().map(agent).collect()
+}
+
 /// Racks whose machines nobody serves, once addresses are given at all.
-fn unserved(config: &Config) -> Vec<(u32, String)> {
+pub(crate) fn unserved(config: &Config) -> Vec<(u32, String)> {
     let racks = rack_status::with_machines(config).filter(|_| config.ipam.is_some());
     racks.filter_map(|rack| Some((rack, rack_status::unserved(config, rack)?))).collect()
 }

@@ -318,6 +318,17 @@ pub enum AlarmSeverity {
     Warning,
 }
 
+impl AlarmSeverity {
+    /// The word that people and programs see.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::Warning => "warning",
+        }
+    }
+}
+
 /// Something that somebody should do something about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlarmStatus {

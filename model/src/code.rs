@@ -143,6 +143,8 @@ codes! {
         "An agent does not serve the newest document of its rack, or no agent serves the rack",
     RackUnserved "rack-unserved"
         "A rack has machines and no agent, or its agent cannot serve it",
+    ClockOff "clock-off"
+        "The clock of a node and the master's differ by more than 150 s",
     NetworkDrift "network-drift"
         "A host's network is not what was applied last",
     BmcFailed "bmc-failed"

@@ -9,7 +9,8 @@
 //! [`opcode`] is the table of everything that an operator can ask for, [`access`] says who may, [`job`]
 //! what becomes of it, [`audit`] who did what ([`asker`]);
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
-//! [`role_check`] tells whether a node may be master, [`cluster_status`] how the cluster stands;
+//! [`role_check`] tells whether a node may be master, [`cluster_status`] how the cluster stands, [`rack_fault`]
+//! what keeps a rack from being served;
 //! [`sabakan`] shows machines as sabakan does;
 //! [`document`] says under which key each is stored.
 #![warn(missing_docs)]
@@ -67,6 +68,7 @@ pub mod sabakan;
 
 pub mod cluster_status;
 pub mod filter;
+pub mod rack_fault;
 pub mod role_check;
 pub mod ssconf;
 

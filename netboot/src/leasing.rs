@@ -11,10 +11,11 @@ use tokio::sync::{mpsc, watch};
 use model::layout::DHCP_SERVER_PORT;
 use model::machine::BootStage;
 use model::rack::{Lease, LeaseState as TellState, Observation};
+use model::rack_fault::{RackCause, RackFault};
 use model::{NodeName, Timestamp};
 use queue_format::Health;
 use stdx::daemon::chain;
-use stdx::net::interfaces;
+use stdx::net::{Interface, interfaces};
 use stdx::{Clock, Tasks};
 
 use crate::dhcp::boot::Stage;
@@ -26,11 +27,13 @@ use crate::ledger::Ledger;
 use crate::rack::compile::{Compiled, Listener, compile, places};
 use crate::rack::{Passing, Racks};
 use others::Others;
+use unserved::Unserved;
 
 mod others;
+mod unserved;
 
 /// Between two looks at the network interfaces: one that comes up late is served soon after.
-const INTERFACES_EVERY: Duration = Duration::from_secs(10);
+const INTERFACES_EVERY: Duration = Duration::from_secs(5);
 /// Observations that wait to be logged.
 const OBSERVATIONS_MAX: usize = 256;
 
@@ -135,10 +138,12 @@ pub async fn serve(
     let mut others = Others::new(Arc::clone(&racks), clock.clone(), stopped.clone());
     let mut running: Option<Running> = None;
     let mut last: Option<Compiled> = None;
+    let mut unserved = Unserved::new(&leasing);
+    let mut failure: Option<RackFault> = None;
     loop {
         changed.mark_unchanged();
         tell_of_disk(&ledger, &racks);
-        let mut wanted = wanted(&leasing, &own, &racks);
+        let (mut wanted, interfaces) = wanted(&leasing, &own, &racks);
         if racks.set_places(&wanted.boot) {
             ledger.note_places();
         }
@@ -160,18 +165,20 @@ pub async fn serve(
             };
             let served = follow(running, &wanted, &leasing, world, anew).await;
             let wrong = wanted.config.check().err().map(|error| {
-                format!(
-                    "the rules of addresses cannot be served: {}; `gnt ipam set` mends them",
-                    chain(&error)
-                )
+                let text = format!("the rules of addresses cannot be served: {}", chain(&error));
+                RackCause::RulesRefused.fault(text, &[])
             });
-            let failed = wrong.or_else(|| served.as_ref().err().cloned());
-            racks.set_dhcp_trouble(failed.or_else(|| unserved(&wanted)));
+            let failed = served.as_ref().err().map(|error| unserved::fault_of(error, &interfaces));
+            failure = wrong.or(failed);
             racks.set_lease_ranges(wanted.served.clone());
             running = served.ok().flatten();
             let now = running.as_ref().map(|running| running.handle.learner());
             learner.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
             last = Some(wanted);
+        }
+        if let Some(last) = &last {
+            let missing = unserved.missing(last, &interfaces, &racks.all());
+            racks.set_dhcp_fault(failure.clone().or(missing));
         }
         tokio::select! {
             _ = changed.changed() => {}
@@ -211,7 +218,7 @@ fn speaking(wanted: &Compiled) -> BTreeSet<Listener> {
 fn yield_to_others(wanted: &mut Compiled, racks: &Racks) {
     for place in &wanted.places {
         let Listener::Interface { name, address } = place else { continue };
-        if !wanted.yielding.contains(address) || !racks.has_other_servers(name) {
+        if !wanted.yielding.contains(address) || racks.other_servers(name).is_empty() {
             continue;
         }
         for range in &mut wanted.config.ranges {
@@ -220,19 +227,13 @@ fn yield_to_others(wanted: &mut Compiled, racks: &Racks) {
     }
 }
 
-/// What the master is told where no network of the racks is served.
-fn unserved(wanted: &Compiled) -> Option<String> {
-    let none = wanted.places.is_empty() && !wanted.unserved.is_empty();
-    let networks = wanted.unserved.join(", ");
-    none.then(|| format!("no interface that is up has an address in {networks}"))
-}
-
 /// Says which networks of the racks are not served, and what is missing for it.
 fn log_unserved(wanted: &Compiled) {
     if wanted.unserved.is_empty() {
         return;
     }
-    let networks = wanted.unserved.join(", ");
+    let networks: Vec<String> = wanted.unserved.iter().map(ToString::to_string).collect();
+    let networks = networks.join(", ");
     if wanted.places.is_empty() {
         tracing::warn!(
             networks,
@@ -245,7 +246,7 @@ fn log_unserved(wanted: &Compiled) {
     }
 }
 
-fn wanted(leasing: &Leasing, own: &NodeName, racks: &Racks) -> Compiled {
+fn wanted(leasing: &Leasing, own: &NodeName, racks: &Racks) -> (Compiled, Vec<Interface>) {
     let interfaces = interfaces().unwrap_or_else(|error| {
         tracing::warn!(%error, "network interfaces cannot be listed");
         Vec::new()
@@ -253,9 +254,10 @@ fn wanted(leasing: &Leasing, own: &NodeName, racks: &Racks) -> Compiled {
     let named = !leasing.relays_only.is_empty();
     if !named && leasing.port != DHCP_SERVER_PORT {
         // Clients ask on port 67 only.
-        return Compiled::default();
+        return (Compiled::default(), interfaces);
     }
-    compile(&racks.all(), &places(&interfaces, &leasing.relays_only), leasing.boot, own)
+    let places = places(&interfaces, &leasing.relays_only);
+    (compile(&racks.all(), &places, leasing.boot, own), interfaces)
 }
 
 async fn follow(
@@ -264,7 +266,7 @@ async fn follow(
     leasing: &Leasing,
     world: LedgerLeases,
     loud: bool,
-) -> Result<Option<Running>, String> {
+) -> Result<Option<Running>, BeginError> {
     if let Err(error) = wanted.config.check() {
         tracing::error!(
             error = chain(&error),
@@ -297,11 +299,11 @@ async fn follow(
                  again every {} s",
                 INTERFACES_EVERY.as_secs()
             );
-            Err(chain(&error))
+            Err(error)
         }
         Err(error) => {
             tracing::debug!(error = chain(&error), "dhcp is still not served");
-            Err(chain(&error))
+            Err(error)
         }
     }
 }
@@ -360,9 +362,7 @@ fn tell(observation: &dhcp::Observation, racks: &Racks, ledger: &Ledger, now_us:
         }
         dhcp::Observation::Declined(record) => {
             let (address, client) = (record.address, &record.client);
-            let why = format!(
-                "{client} found {address} in use by another host; give that host another address"
-            );
+            let why = format!("{client} found {address} in use by another host");
             racks.set_passing(Passing::Declined, why);
         }
         dhcp::Observation::Stranded { client, stage, architecture } => {
@@ -390,8 +390,7 @@ fn full(range: &RangeUse) -> String {
     let RangeUse { first, last, addresses, leased, offered, quarantined } = range;
     format!(
         "no address is left: of the {addresses} that this agent gives of {first} to {last}, {leased} \
-         are leased, {offered} offered and {quarantined} in quarantine; see gnt lease list for who has \
-         them, and gnt lease release"
+         are leased, {offered} offered and {quarantined} in quarantine"
     )
 }
 
@@ -400,8 +399,7 @@ fn crowded(range: &RangeUse, guests_max: usize) -> String {
     let RangeUse { first, last, addresses, .. } = range;
     format!(
         "cards that are not registered have {guests_max} of the {addresses} addresses that this agent \
-         gives of {first} to {last}, and get no more; see gnt machine list-unknown, and register them \
-         or take them off the network"
+         gives of {first} to {last}, and get no more"
     )
 }
 

@@ -1,14 +1,12 @@
-//! The rack documents that the agent serves from, and what they mean for DHCP.
+//! The rack documents that the agent serves from, and what they mean for DHCP ([`compile`]); and what
+//! keeps it from serving them (`health`), which [`look`] looks for on the disk.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use model::machine::node_uuid;
 use model::rack::{RackDocument, RackMachine};
@@ -16,14 +14,13 @@ use model::{MacAddress, NodeName, Serial, Uuid};
 use rpc::calls::{BOOT_PLACES_MAX, LeaseRangeServed, RackHeld};
 
 use crate::ledger::{Ledger, LedgerError};
+use health::Health;
+pub use health::Passing;
 
 pub mod compile;
+mod health;
+pub mod look;
 
-/// How long a full lease range, and a machine that is refused, is told of: the engine says it again
-/// each minute while a client asks in vain, and firmware begins again.
-const TOLD_AGAIN: Duration = Duration::from_secs(180);
-/// How long two holders of one address are told of: by then the one that does not have it was refused.
-const TWO_HOLDERS_TOLD: Duration = Duration::from_secs(3_600);
 /// Racks that one agent serves: one as a rule, a few where a node stands between them.
 pub const RACKS_MAX: usize = 16;
 
@@ -78,7 +75,7 @@ pub struct Racks {
     /// One change at a time, so that disk and memory agree.
     changing: tokio::sync::Mutex<()>,
     changed: watch::Sender<u64>,
-    troubles: Mutex<Troubles>,
+    health: Health,
     /// The lease ranges that are served.
     served: Mutex<Vec<LeaseRangeServed>>,
     /// Where this agent serves machines of each rack.
@@ -90,55 +87,6 @@ pub struct Racks {
 /// Addresses at which machines are served by HTTP, by rack.
 pub type Places = BTreeMap<u32, Vec<SocketAddr>>;
 
-/// What keeps the agent from serving its racks.
-#[derive(Debug, Default)]
-struct Troubles {
-    /// Addresses of the agent's own that the machine does not have.
-    addresses: Vec<String>,
-    /// Why DHCP is not served.
-    dhcp: Option<String>,
-    /// Why no keys of disks are served.
-    keys: Option<String>,
-    /// What happened to clients, and when it was told last.
-    passing: BTreeMap<Passing, (String, Instant)>,
-    /// Servers that are no agents, by interface.
-    others: BTreeMap<String, BTreeSet<Ipv4Addr>>,
-    /// The loader that a machine asked for and that was not there.
-    loader: Option<PathBuf>,
-}
-
-/// What happens to clients, and is over when it was not told again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Passing {
-    /// Leases cannot be kept, and so none is acknowledged.
-    Store,
-    /// A lease range is full.
-    Full,
-    /// A machine told what is not of one machine.
-    Identity,
-    /// A client found its address in use by another host.
-    Declined,
-    /// A machine wants to boot in a way that is not served.
-    Stranded,
-    /// Cards outside of the inventory have all addresses that they may have.
-    Crowded,
-    /// Two clients hold one address.
-    TwoHolders,
-}
-
-impl Passing {
-    /// How long it is told of.
-    fn lasts(self) -> Duration {
-        match self {
-            Self::TwoHolders => TWO_HOLDERS_TOLD,
-            Self::Store
-            | Self::Full
-            | Self::Identity
-            | Self::Declined
-            | Self::Stranded
-            | Self::Crowded => TOLD_AGAIN,
-        }
-    }
 }
 
 impl Racks {
@@ -150,7 +98,7 @@ impl Racks {
             documents: RwLock::new(documents),
             changing: tokio::sync::Mutex::new(()),
             changed: watch::channel(0).0,
-            troubles: Mutex::default(),
+            health: Health::default(),
             served: Mutex::default(),
             places: Mutex::default(),
             of_others: Mutex::default(),
@@ -210,7 +158,7 @@ impl Racks {
             .map_err(|error| RackError::Keep { rack, error })?;
         self.documents.write().insert(rack, Served::new(document));
         // What was refused or full by the old document is looked at anew.
-        self.troubles.lock().passing.retain(|what, _| *what == Passing::TwoHolders);
+        self.end_outdated_passing();
         self.tell();
         Ok(held)
     }
@@ -333,78 +281,6 @@ impl Racks {
     #[must_use]
     pub fn lease_ranges(&self) -> Vec<LeaseRangeServed> {
         self.served.lock().clone()
-    }
-
-    /// Notes why DHCP is not served; none where it is.
-    pub fn set_dhcp_trouble(&self, why: Option<String>) {
-        self.troubles.lock().dhcp = why;
-    }
-
-    /// Notes which addresses of the agent's own the machine does not have, each in a line.
-    pub fn set_missing_addresses(&self, missing: Vec<String>) {
-        self.troubles.lock().addresses = missing;
-    }
-
-    /// Notes why no keys of disks are served.
-    pub fn set_keys_trouble(&self, why: String) {
-        self.troubles.lock().keys = Some(why);
-    }
-
-    /// Notes what happened to a client.
-    pub fn set_passing(&self, what: Passing, why: String) {
-        self.troubles.lock().passing.insert(what, (why, Instant::now()));
-    }
-
-    /// Notes that it is over.
-    pub fn end_passing(&self, what: Passing) {
-        self.troubles.lock().passing.remove(&what);
-    }
-
-    /// Notes which DHCP servers that are no agents answer on an interface.
-    pub fn set_other_servers(&self, interface: &str, servers: &BTreeSet<Ipv4Addr>) {
-        let mut troubles = self.troubles.lock();
-        let before = troubles.others.insert(interface.to_owned(), servers.clone());
-        drop(troubles);
-        if before.unwrap_or_default() != *servers {
-            tracing::warn!(interface, ?servers, "other DHCP servers on the link");
-            self.tell();
-        }
-    }
-
-    /// Forgets the servers of interfaces that are not served.
-    pub fn keep_other_servers(&self, is_served: impl Fn(&str) -> bool) {
-        self.troubles.lock().others.retain(|name, _servers| is_served(name));
-    }
-
-    /// Whether another DHCP server answers on an interface.
-    #[must_use]
-    pub fn has_other_servers(&self, interface: &str) -> bool {
-        self.troubles.lock().others.get(interface).is_some_and(|servers| !servers.is_empty())
-    }
-
-    /// Notes that a machine asked for a loader that is not there.
-    pub fn miss_loader(&self, path: PathBuf) {
-        self.troubles.lock().loader = Some(path);
-    }
-
-    /// What keeps the agent from serving its racks, each in a line.
-    #[must_use]
-    pub fn troubles(&self) -> Vec<String> {
-        let mut troubles = self.troubles.lock();
-        troubles.loader = troubles.loader.take().filter(|path| !path.exists());
-        let loader = troubles.loader.as_ref().map(|path| {
-            format!("{} is missing; install the package ipxe, or give --ipxe", path.display())
-        });
-        troubles.passing.retain(|what, (_, at)| at.elapsed() < what.lasts());
-        let passing = troubles.passing.values().map(|(why, _)| why);
-        let others = troubles.others.iter().filter(|(_, servers)| !servers.is_empty());
-        let others = others.map(|(interface, servers)| {
-            let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
-            format!("another DHCP server answers on {interface}: {}; stop it", servers.join(", "))
-        });
-        let told = troubles.addresses.iter().chain(&troubles.dhcp).chain(&troubles.keys);
-        let told = told.chain(passing).cloned();
-        told.chain(loader).chain(others).collect()
     }
 
     /// Changes with every change of the documents.

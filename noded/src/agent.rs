@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use blobs::{BlobError, Blobs};
 use model::Timestamp;
 use model::layout::Layout;
+use model::rack_fault::RackFault;
 use rpc::calls::{
     ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, BlobAppend, BlobKeep, Exchange, Leave,
     MasterAddressDown, MasterAddressHere, MasterAddressUp, MasterViewed, Membership, NodeFacts,
     NodeHeld, NodeVersion, PIECE_BYTES, PowercycleScheduled, RackHeld, RackPush, RackWithdraw,
-    SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX, TestDelay,
+    SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX, TROUBLES_MAX, TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
 use rpc::identity::NodeIdentity;
@@ -71,6 +73,8 @@ pub struct Agent {
     /// Counts exchanges: a newer one ends the older.
     exchanges: watch::Sender<u64>,
     next_exchange: AtomicU64,
+    /// What the last exchange told of faults.
+    told_faults: Mutex<Vec<RackFault>>,
     master_address: MasterAddress,
     ssconf: Arc<ssconf::Files>,
     network: Arc<HostNetworks>,
@@ -168,6 +172,7 @@ impl Agent {
             versions,
             exchanges: watch::channel(0).0,
             next_exchange: AtomicU64::new(1),
+            told_faults: Mutex::default(),
             master_address: MasterAddress::default(),
             ssconf,
             network,
@@ -222,6 +227,8 @@ impl Agent {
     async fn held(&self) -> Result<NodeHeld, Failure> {
         let facts = self.facts().await?;
         let ends = self.identity.ends().map_err(|error| Failure::failed(chain(&error)))?;
+        let mut faults = self.racks.faults();
+        faults.truncate(TROUBLES_MAX);
         Ok(NodeHeld {
             version: self.version(),
             time: Timestamp::from_micros(self.clock.now_micros()),
@@ -231,6 +238,7 @@ impl Agent {
             racks: self.racks.held(),
             disk_total_mib: facts.disk_total_mib,
             disk_free_mib: facts.disk_free_mib,
+            faults,
         })
     }
 
@@ -304,7 +312,10 @@ impl Agent {
 
     async fn master_address_up(&self, call: MasterAddressUp) -> Result<AddressChanged, Failure> {
         let taken = self.master_address.up(&call).await;
-        taken.map_err(|error| Failure::failed(chain(&error)))
+        taken.map_err(|error| {
+            let remedy = error.remedy(self.membership.node.as_str());
+            Failure { remedy, ..Failure::failed(chain(&error)) }
+        })
     }
 
     fn master_address_here(&self, call: &MasterAddressHere) -> Result<AddressHere, Failure> {
@@ -391,6 +402,8 @@ impl Agent {
             network: &self.network,
             keys: &self.keys,
             machines: &self.machines,
+            told_faults: &self.told_faults,
+            clock: &self.clock,
             certificate_ends: self.identity.ends().ok(),
             turn,
             newest,

@@ -38,6 +38,7 @@ use netboot::leasing::{self, Leasing};
 use netboot::ledger::{Ledger, LedgerError, Restored};
 use netboot::rack::Racks;
 use netboot::token_claim::Claims;
+use netboot::rack::look::{Looked, look_at_disk};
 use rpc::client::Client;
 
 /// How long tasks may take to end: a lease that waits for room on the disk would take for ever.
@@ -266,7 +267,7 @@ impl Daemon {
         (calls, own, learner): (Arc<Calls>, NodeName, watch::Sender<Option<Learner>>),
     ) {
         self.look_for_addresses(&settings, Arc::clone(&rack.racks));
-        let Settings { boot_alias, keys, leasing, metrics, clock, .. } = settings;
+        let Settings { layout, boot_alias, keys, leasing, metrics, clock, .. } = settings;
         let racks = Arc::clone(&rack.racks);
         let sources = Sources {
             calls,
@@ -276,6 +277,14 @@ impl Daemon {
             racks: Arc::clone(&racks),
             clock: clock.clone(),
         };
+        let looked = Looked {
+            racks: Arc::clone(&racks),
+            blobs: Arc::clone(&rack.blobs),
+            ledger: Arc::clone(&self.ledger),
+            data: layout.node_data(),
+            loader: rack.ipxe.clone(),
+        };
+        self.tasks.spawn("disk", look_at_disk(looked, self.stop.subscribe()));
         let page = move || metrics::page(&sources).text();
         let numbers = stdx::metrics::serve(metrics, page, self.stop.subscribe());
         self.tasks.spawn("metrics", numbers);

@@ -40,8 +40,7 @@ pub enum AddressError {
     List(#[source] io::Error),
     /// The agent may not.
     #[error(
-        "noded may not change addresses here: it needs CAP_NET_ADMIN (`systemctl cat gantry-noded` \
-         shows what it has) to {what} {address}"
+        "noded may not change addresses here: it needs CAP_NET_ADMIN to {what} {address}"
     )]
     NotPermitted {
         /// What was to be done.
@@ -64,6 +63,20 @@ pub enum AddressError {
         #[source]
         error: io::Error,
     },
+}
+
+impl AddressError {
+    /// The command that ends it, where `node` is this one.
+    #[must_use]
+    pub fn remedy(&self, node: &str) -> Option<String> {
+        match self {
+            Self::Refused(refused) => Some(refused.remedy(node)),
+            Self::NotPermitted { .. } => Some(format!(
+                "`systemctl restart gantry-noded` on {node}: the packaged unit has the capability"
+            )),
+            Self::List(_) | Self::Kernel { .. } => None,
+        }
+    }
 }
 
 /// The master's address on this machine.

@@ -24,6 +24,7 @@ mod error;
 pub(crate) mod pool;
 pub(crate) mod watched;
 
+pub use connect::CertificateFault;
 pub use error::{Refusal, RpcError};
 use pool::Pool;
 
@@ -234,7 +235,8 @@ pub(crate) fn refused(target: &NodeTarget, call: &'static str, failure: Failure)
         (FailureKind::Epoch, _, Some(held)) => Refusal::Epoch { held, message: failure.message },
         (FailureKind::Stranger, ..) => Refusal::Stranger { message: failure.message },
         (kind, ..) => {
-            return RpcError::Failed { node, call, kind, message: failure.message };
+            let Failure { message, remedy, .. } = failure;
+            return RpcError::Failed { node, call, kind, message, remedy };
         }
     };
     RpcError::Refused { node, refusal }

@@ -2,7 +2,7 @@
 
 use model::{Code, Coded};
 
-use crate::client::{Refusal, RpcError};
+use crate::client::{CertificateFault, Refusal, RpcError};
 use crate::identity::IdentityError;
 use crate::peer::PeerError;
 use crate::peer::failure::PeerFailureKind;
@@ -32,7 +32,7 @@ impl Coded for RpcError {
 impl Coded for Refusal {
     fn code(&self) -> Option<Code> {
         match self {
-            Self::Certificate { foreign, .. } => Some(of_certificate(*foreign)),
+            Self::Certificate { fault, .. } => Some(of_certificate(*fault)),
             Self::Stranger { .. } => Some(Code::NotAccepted),
             Self::Epoch { .. } => Some(Code::Fenced),
             Self::CutOff => Some(Code::MajorityLost),
@@ -45,7 +45,7 @@ impl Coded for PeerError {
     fn code(&self) -> Option<Code> {
         match self {
             Self::Unreachable { .. } | Self::TimedOut { .. } => Some(Code::CandidateUnreachable),
-            Self::Certificate { foreign, .. } => Some(of_certificate(*foreign)),
+            Self::Certificate { fault, .. } => Some(of_certificate(*fault)),
             Self::Refused { refusal, .. } => match refusal.reason {
                 RefusalReason::Version { .. } | RefusalReason::Malformed => {
                     Some(Code::ProtocolMismatch)
@@ -72,8 +72,12 @@ impl Coded for PeerError {
     }
 }
 
-const fn of_certificate(foreign: bool) -> Code {
-    if foreign { Code::OtherCluster } else { Code::NotAccepted }
+const fn of_certificate(fault: CertificateFault) -> Code {
+    match fault {
+        CertificateFault::Foreign => Code::OtherCluster,
+        CertificateFault::Dates => Code::ClockOff,
+        CertificateFault::NotAccepted => Code::NotAccepted,
+    }
 }
 
 impl Coded for IdentityError {

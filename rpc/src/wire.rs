@@ -163,12 +163,15 @@ pub struct Failure {
     /// With [`FailureKind::Epoch`]: the epoch that the agent obeys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
+    /// The command that ends it, where the agent knows one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
 }
 
 impl Failure {
     /// A failure of `kind`.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), versions: None, epoch: None }
+        Self { kind, message: message.into(), versions: None, epoch: None, remedy: None }
     }
 
     /// The call was begun and failed.

@@ -5,7 +5,7 @@
 //! [`udp`] receives with the interface and destination of every datagram; [`link`] sends what
 //! [`frame`] built straight to an Ethernet address; [`netlink`] is what is said to the kernel of
 //! [`addresses`], and [`announce`] what is said to the link; [`listening`] waits for addresses, [`places`]
-//! bounds the clients of a TCP port.
+//! bounds the clients of a TCP port, and [`port_owner`] names who has a UDP port.
 
 pub mod addresses;
 pub mod announce;
@@ -16,6 +16,7 @@ pub mod link;
 pub mod listening;
 pub mod netlink;
 pub mod places;
+pub mod port_owner;
 pub mod udp;
 
 pub use addresses::Addresses;

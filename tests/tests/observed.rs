@@ -148,7 +148,8 @@ fn at_one_moment(mut seen: Vec<Observation>) -> Step {
 }
 
 fn commit(config: &mut Config, events: &[Event]) {
-    config.apply(observe::changes(config, &AGENT.parse().unwrap(), events));
+    let Some(now) = events.last().map(|event| event.at) else { return };
+    config.apply(observe::observed(config, &AGENT.parse().unwrap(), events, now).changes);
 }
 
 /// What agents told; the order in which a machine's ports were learnt does not matter.

@@ -63,6 +63,7 @@ impl Kept for ImageBlobs {
             }
         }
         sync.contacts.set_blobs(&node.name, whole);
+        sync.contacts.set_files_failed(&node.name, failed.clone());
         if let Some(why) = failed {
             return Err(why);
         }

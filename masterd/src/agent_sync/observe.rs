@@ -16,8 +16,10 @@ use model::{MacAddress, NodeName, Serial, Timestamp};
 use crate::config::{Config, ConfigChange};
 
 mod life;
+mod master_time;
 
 use life::{Lives, Of};
+pub use master_time::{Clocks, EventTimes};
 
 /// Most Ethernet addresses that a machine is taught; real ones have fewer ports.
 const MACS_PER_MACHINE_MAX: usize = 16;
@@ -44,15 +46,10 @@ pub struct Led {
     pub served: Vec<Event>,
 }
 
-/// The changes of [`observed`] alone.
+/// What `events` of `agent` lead to, whose times are [those of the master](EventTimes). Without events it
+/// is nothing, and the call is cheap.
 #[must_use]
-pub fn changes(config: &Config, agent: &NodeName, events: &[Event]) -> Vec<ConfigChange> {
-    observed(config, agent, events).changes
-}
-
-/// What `events` of `agent` lead to. Without events it is nothing, and the call is cheap.
-#[must_use]
-pub fn observed(config: &Config, agent: &NodeName, events: &[Event]) -> Led {
+pub fn observed(config: &Config, agent: &NodeName, events: &[Event], now: Timestamp) -> Led {
     let mut observed = Led::default();
     let served = config.nodes.get(agent).and_then(|node| node.rack);
     let mut taken = Vec::with_capacity(events.len());
@@ -64,12 +61,12 @@ pub fn observed(config: &Config, agent: &NodeName, events: &[Event]) -> Led {
             *observed.refused.entry(rack).or_default() += 1;
         }
     }
-    let (Some(rack), Some(newest)) = (served, taken.last()) else { return observed };
+    let Some(rack) = served.filter(|_| !taken.is_empty()) else { return observed };
     let mut fold = Fold::new(config, agent, rack, &taken);
     for event in &taken {
         fold.event(event);
     }
-    fold.remove_ended(newest.at);
+    fold.remove_ended(now);
     observed.learnt = std::mem::take(&mut fold.learnt);
     observed.changes = fold.changes();
     observed.served = taken.into_iter().cloned().collect();
@@ -312,7 +309,7 @@ impl<'a> Fold<'a> {
         self.owners.insert(mac, serial.clone());
     }
 
-    /// Removes leases that ended long before `now`, the agent's time.
+    /// Removes leases that ended long before `now`.
     fn remove_ended(&mut self, now: Timestamp) {
         let kept = Timestamp::from_micros(now.micros().saturating_sub(LEASE_GRACE_US));
         for lease in self.leases.values_mut() {

@@ -218,6 +218,7 @@ impl Wiring {
             locks: self.locks.clone(),
             contacts: Arc::clone(&self.contacts),
             agents: self.agents.clone(),
+            address: Arc::clone(&self.address),
             secrets: Arc::clone(&self.secrets),
             exports: Exports::default(),
             clock: self.clock.clone(),

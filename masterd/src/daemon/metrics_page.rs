@@ -1,5 +1,7 @@
 //! All numbers of the master at a moment.
 
+use model::Timestamp;
+use model::rack_fault::RackCause;
 use queue_format::{Backlog, Fill, Health};
 use stdx::metrics::Page;
 
@@ -27,6 +29,11 @@ fn of_master(page: &mut Page, view: &MasterView) {
     let (reached, unreached) = view.contacts.counts();
     page.gauge_of("gantry_agents", &["reached"], number(reached));
     page.gauge_of("gantry_agents", &["unreached"], number(unreached));
+    let faults = view.alarms_at(Timestamp::default());
+    for cause in RackCause::ALL {
+        let on = faults.iter().filter(|alarm| alarm.what.cause() == Some(*cause)).count();
+        page.gauge_of("gantry_rack_faults", &[cause.word()], number(on));
+    }
     let alarms = view.alarms.all();
     for word in Subject::WORDS {
         let on = alarms.iter().filter(|alarm| alarm.what.word() == word).count();

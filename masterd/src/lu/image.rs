@@ -36,7 +36,7 @@ impl LogicalUnit for ImageAdd {
 
     async fn check(&self, context: &mut Context) -> Result<(), Failure> {
         self.check_form()?;
-        is_new(&context.config(), &self.image)?;
+        self.is_new(&context.config())?;
         let source = context.source();
         let is_good = |(part, blob): (Part, Blob)| {
             let (file, path) = source.open(blob)?;
@@ -53,11 +53,10 @@ impl LogicalUnit for ImageAdd {
     }
 
     async fn exec(self, (): (), context: &mut Context) -> Result<Image, Failure> {
-        let Self { image: id, files, parameters } = self;
-        let blobs: Vec<Blob> = files.blobs().collect();
+        let blobs: Vec<Blob> = self.files.blobs().collect();
         let config = context.config();
         let keepers = config.nodes.values().filter(|node| node.role == NodeRole::Candidate);
-        let of_name = config.machines.by.image.of(id.name.clone());
+        let of_name = config.machines.by.image.of(self.image.name.clone());
         let newest = |machine: &&Arc<Machine>| {
             matches!(machine.boots(), BootTarget::Image { version: None, .. })
         };
@@ -71,12 +70,14 @@ impl LogicalUnit for ImageAdd {
         let _pin = context.source().pin(&blobs).await;
         distribute(context, &nodes, &blobs, Some(&config.role.master)).await?;
         let now = context.now();
-        let image = Image { id, files, parameters, ctime: now };
-        let made = image.clone();
-        context
+        let image = context
             .transact(move |config| {
-                is_new(config, &made.id)?;
-                Ok((vec![ConfigChange::Image(made)], ()))
+                if let Some(same) = self.is_new(config)? {
+                    return Ok((Vec::new(), same));
+                }
+                let Self { image: id, files, parameters } = self;
+                let image = Image { id, files, parameters, ctime: now };
+                Ok((vec![ConfigChange::Image(image.clone())], image))
             })
             .await?;
         let source = context.source();
@@ -104,6 +105,9 @@ fn parts(files: &ImageFiles) -> impl Iterator<Item = (Part, Blob)> {
 /// Checks what the types alone do not.
 trait Form {
     fn check_form(&self) -> Result<(), Exception>;
+
+    /// Whether the image is new; gives the one that is the same: its files may have been lost.
+    fn is_new(&self, config: &Config) -> Result<Option<Image>, Exception>;
 }
 
 impl Form for ImageAdd {
@@ -129,18 +133,26 @@ impl Form for ImageAdd {
             _ => Ok(()),
         }
     }
-}
 
-fn is_new(config: &Config, id: &ImageId) -> Result<(), Exception> {
-    let text = if config.images.contains_key(id) {
-        format!("Image '{id}' exists already; a changed image is another version")
-    } else if let Some(removed) = config.removed_images.get(id) {
-        let at = removed.at;
-        format!("Image '{id}' was removed at {at}; no other image ever has its version")
-    } else {
-        return Ok(());
-    };
-    Err(Exception::prereq(text, ErrorCode::AlreadyExists))
+    fn is_new(&self, config: &Config) -> Result<Option<Image>, Exception> {
+        let id = &self.image;
+        let is_same = |known: &&Arc<Image>| {
+            (&known.files, &known.parameters) == (&self.files, &self.parameters)
+        };
+        let known = config.images.get(id);
+        if let Some(same) = known.filter(is_same) {
+            return Ok(Some(same.as_ref().clone()));
+        }
+        let text = if known.is_some() {
+            format!("Image '{id}' exists already; a changed image is another version")
+        } else if let Some(removed) = config.removed_images.get(id) {
+            let at = removed.at;
+            format!("Image '{id}' was removed at {at}; no other image ever has its version")
+        } else {
+            return Ok(None);
+        };
+        Err(Exception::prereq(text, ErrorCode::AlreadyExists))
+    }
 }
 
 fn lock(id: &ImageId, level: Level) -> Wanted {

@@ -187,7 +187,9 @@ async fn address(context: &mut Context) -> Result<Option<Finding>, Failure> {
     };
     let config = context.committed().config;
     let master = config.role.master.as_str();
-    Ok(Some(verify::node::address(master, &address.to_string(), is_released)))
+    let missing = context.address().held.missing().map(|(_since, missing)| missing);
+    let address = address.to_string();
+    Ok(Some(verify::node::address(master, &address, missing.as_ref(), is_released)))
 }
 
 /// One node, and what it said.
@@ -226,6 +228,7 @@ async fn gather(context: &mut Context, nodes: &[Arc<Node>]) -> Result<Vec<Looked
             callers: callers.clone(),
             epoch: agents.epoch(),
             software: env!("CARGO_PKG_VERSION").to_owned(),
+            master: snapshot.config.role.master.to_string(),
         };
         let role = match node.role {
             _ if snapshot.config.is_master(node) => "master",

@@ -408,7 +408,14 @@ impl LuxiService {
             limits.and_then(|limits| limits.into_iter().map(Operand::as_u32).collect());
         let mut racks = rack_status::racks(&config);
         racks.retain(|rack| limits.as_ref().is_none_or(|limits| limits.contains(rack)));
-        let status = |rack| rack_status::status(&config, rack, &contacts, &strangers, self.now());
+        let missing = self.sources.address.held.missing().map(|(_since, missing)| missing);
+        let known = rack_status::Known {
+            contacts: &contacts,
+            strangers: &strangers,
+            address_missing: missing.as_ref(),
+            now: self.now(),
+        };
+        let status = |rack| rack_status::status(&config, rack, known);
         racks.into_iter().map(status).collect()
     }
 

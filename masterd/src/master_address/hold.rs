@@ -12,7 +12,7 @@ use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 
 use super::rule::{Rule, Seen};
-use super::{AddressError, MoveAddress, master};
+use super::{AddressError, Missing, MoveAddress, master};
 use crate::reconciler::Reconciler;
 
 /// Pause after a first attempt that failed: the own agent is starting, as a rule.
@@ -33,7 +33,7 @@ pub(crate) struct Held {
 struct State {
     /// An operator took it off. Forgotten with the leadership.
     is_released: bool,
-    missing: Option<(Timestamp, String)>,
+    missing: Option<(Timestamp, Missing)>,
 }
 
 impl Held {
@@ -52,12 +52,12 @@ impl Held {
     }
 
     /// Since when it is missing, and why; none while it is there, or not wanted.
-    pub(crate) fn missing(&self) -> Option<(Timestamp, String)> {
+    pub(crate) fn missing(&self) -> Option<(Timestamp, Missing)> {
         self.state.lock().missing.clone()
     }
 
     /// The newest reason counts, and the time when it began.
-    fn set_missing(&self, now: Timestamp, why: Option<String>) {
+    fn set_missing(&self, now: Timestamp, why: Option<Missing>) {
         let mut state = self.state.lock();
         let since = state.missing.as_ref().map_or(now, |(since, _)| *since);
         state.missing = why.map(|why| (since, why));
@@ -121,7 +121,7 @@ impl MoveAddress {
         self.raise(None).await.map(drop)
     }
 
-    fn note(&self, missing: Option<String>) {
+    fn note(&self, missing: Option<Missing>) {
         let now = Timestamp::from_micros(self.clock.now_micros());
         self.held.set_missing(now, missing);
     }
@@ -135,7 +135,7 @@ pub(crate) struct Holding {
     /// The agent of this node may start later than the master.
     was_taken: bool,
     /// Why it was not taken the last time.
-    failed: Option<String>,
+    failed: Option<Missing>,
     rule: Rule,
 }
 
@@ -148,15 +148,15 @@ impl Holding {
 
     /// Takes it for the first time.
     async fn take(&mut self) -> Duration {
-        let taken = self.address.take().await.map_err(|error| chain(&error));
+        let taken = self.address.take().await.map_err(|error| Missing::from(&error));
         self.was_taken = taken.is_ok();
         let before = std::mem::replace(&mut self.failed, taken.err());
         self.address.note(self.failed.clone());
-        let Some(error) = &self.failed else { return LOOK };
+        let Some(Missing { why, remedy }) = &self.failed else { return LOOK };
         if before.is_some() {
-            tracing::debug!(error, "still not raised");
+            tracing::debug!(why, "still not raised");
         } else {
-            tracing::error!(error, pause_s = AGAIN.as_secs(), "it is tried again");
+            tracing::error!(why, remedy, pause_s = AGAIN.as_secs(), "it is tried again");
         }
         AGAIN
     }
@@ -178,12 +178,13 @@ impl Holding {
                 "the master's address is gone from this node, and no master gave it up: it is taken \
                  again"
             );
-            self.failed = self.address.take().await.err().map(|error| chain(&error));
-            if let Some(error) = &self.failed {
-                tracing::error!(error, "it is tried again");
+            self.failed = self.address.take().await.err().map(|error| Missing::from(&error));
+            if let Some(Missing { why, remedy }) = &self.failed {
+                tracing::error!(why, remedy, "it is tried again");
             }
         }
-        let gone = || format!("somebody took {address} off this node");
+        let node = self.address.published.snapshot().config.role.master.clone();
+        let gone = || Missing::gone(&node, &address);
         self.address.note(Some(self.failed.clone().unwrap_or_else(gone)));
     }
 }

@@ -36,6 +36,7 @@ pub const FAMILIES: &[Family] = families! {
         "Questions to masterd of other members without an answer";
     "gantry_agents" Gauge ["state"] "Agents, by whether the last exchange reached them";
     "gantry_alarms" Gauge ["what"] "Alarms that are on, by what they are about";
+    "gantry_rack_faults" Gauge ["cause"] "What keeps racks from being served, by cause";
     "gantry_agent_events" Counter [] "Events of agents that were committed";
     "gantry_luxi_connections" Gauge [] "Connections of clients";
     "gantry_luxi_connections_opened" Counter [] "Connections that got a place";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use queue_format::Epoch;
 use rpc::RpcError;
 use rpc::calls::MasterViewed;
-use rpc::client::Refusal;
+use rpc::client::{CertificateFault, Refusal};
 use rpc::peer::control::{PeerLastJob, PeerPosition, PeerState};
 use rpc::peer::{PeerError, PeerFailureKind, RefusalReason};
 use stdx::daemon::chain;
@@ -39,7 +39,7 @@ fn no_agent(error: &RpcError) -> Silence {
         RpcError::Unreachable { address, error, .. } => {
             Silence::Unreachable { why: format!("its agent at {address}: {error}") }
         }
-        RpcError::Refused { refusal: Refusal::Certificate { foreign: true, .. }, .. } => {
+        RpcError::Refused { refusal: Refusal::Certificate { fault: CertificateFault::Foreign, .. }, .. } => {
             Silence::AnotherCluster { which: FOREIGN.to_owned() }
         }
         RpcError::Offline { .. } | RpcError::Lost { .. } | RpcError::TimedOut { .. } => {
@@ -66,7 +66,7 @@ fn no_store(error: &PeerError) -> Silence {
         PeerError::Unreachable { address, error, .. } => {
             Silence::Unreachable { why: format!("its masterd at {address}: {error}") }
         }
-        PeerError::Certificate { foreign: true, .. } => {
+        PeerError::Certificate { fault: CertificateFault::Foreign, .. } => {
             Silence::AnotherCluster { which: FOREIGN.to_owned() }
         }
         PeerError::Refused { refusal, .. } => match refusal.reason {
@@ -218,13 +218,14 @@ mod tests {
         let node = name();
         let refused = |refusal| RpcError::Refused { node: name(), refusal };
         let reason = "invalid peer certificate: UnknownIssuer".to_owned();
-        let certificate = |foreign| Refusal::Certificate { reason: reason.clone(), foreign };
+        let certificate = |fault| Refusal::Certificate { reason: reason.clone(), fault };
         let error = io::Error::from(io::ErrorKind::ConnectionRefused);
         let unknown = RpcError::Failed {
             node: name(),
             call: "master_view",
             kind: FailureKind::UnknownCall,
             message: "the call is not in the table".to_owned(),
+            remedy: None,
         };
         let after = Duration::from_secs(5);
         for (error, wanted) in [
@@ -236,9 +237,12 @@ mod tests {
                 RpcError::TimedOut { node, call: "master_view", after },
                 "unreachable: node n3 did not answer `master_view` within 5 s",
             ),
-            (refused(certificate(true)), "another cluster: whose authority signed its certificate"),
             (
-                refused(certificate(false)),
+                refused(certificate(CertificateFault::Foreign)),
+                "another cluster: whose authority signed its certificate",
+            ),
+            (
+                refused(certificate(CertificateFault::NotAccepted)),
                 "refused: node n3 and this one do not accept each other: certificate: invalid \
                  peer certificate: UnknownIssuer",
             ),
@@ -270,7 +274,7 @@ mod tests {
                 "unreachable: its masterd at 10.0.0.3:1811: connection refused",
             ),
             (
-                PeerError::Certificate { node: name(), reason, foreign: true },
+                PeerError::Certificate { node: name(), reason, fault: CertificateFault::Foreign },
                 "another cluster: whose authority signed its certificate",
             ),
             (

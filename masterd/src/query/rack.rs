@@ -6,7 +6,7 @@ use crate::rack_status::RackStatus;
 /// The table.
 pub const FIELDS: &[Field<RackStatus>] = fields! {
     "rack", "Rack", Number, "Logical rack number", |r| Cell::normal(r.rack);
-    "agents", "Agents", Other, "Its agents: reached or not, stale or not, troubles",
+    "agents", "Agents", Other, "Its agents: reached or not, stale or not, faults",
         |r| json(&r.agents);
     "machines", "Machines", Number, "Machines in it", |r| Cell::normal(r.machines);
     "stages", "Stages", Other, "Machines by the last stage that they came to", |r| json(&r.stages);

@@ -7,6 +7,7 @@ use model::cluster_status::{
     CertificateStatus, ClusterStatus, HEARD_WITHIN_MS, ProcessState, QuorumStatus, StandbyStatus,
     StoreHealth, StoreMissing, StoreStatus,
 };
+use model::rack_fault::RackCause;
 use model::{Code, Timestamp};
 
 use queue_format::store::ASIDE;
@@ -104,8 +105,10 @@ kinds! {
     Callers Warning,
     /// An agent does not serve its rack's newest document.
     Document Warning,
-    /// Nobody serves a rack, or an agent of it cannot.
+    /// Nobody serves a rack, or an agent of it cannot; causes have their own severity.
     RackUnserved Warning,
+    /// The clock of a node is wrong.
+    ClockOff Warning,
     /// The network of a host is not what was applied.
     NetworkDrift Warning,
     /// A machine failed.
@@ -412,6 +415,7 @@ fn of_watcher(raised: &Alarm) -> Found {
         Subject::MasterAddress => Kind::MasterAddress,
         Subject::Copies => Kind::Copies,
         Subject::Rack(_) | Subject::Serving(..) => Kind::RackUnserved,
+        Subject::WrongClock(_) => Kind::ClockOff,
         Subject::Network(_) => Kind::NetworkDrift,
         Subject::LateMachine(_) => Kind::MachineOverdue,
         Subject::MachineOff(_) => Kind::MachineOff,
@@ -421,7 +425,9 @@ fn of_watcher(raised: &Alarm) -> Found {
         Subject::Guesses => Kind::WrongPasswords,
     };
     let Alarm { what, since, text, todo } = raised;
-    alarm(kind, what.to_string(), Some(*since), text, todo)
+    let (kind, mut found) = alarm(kind, what.to_string(), Some(*since), text, todo);
+    found.severity = what.cause().map_or(found.severity, RackCause::severity);
+    (kind, found)
 }
 
 fn of_certificate(held: &CertificateStatus, now: Timestamp) -> Option<Found> {

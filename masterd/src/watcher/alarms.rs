@@ -6,13 +6,19 @@ use std::fmt;
 
 use model::node::NodeRole;
 use model::node::role::Gap;
+use model::rack_fault::RackCause;
 use model::{NodeName, Serial, Timestamp};
 
 use super::machines::{OVERDUE_GRACE, Trouble};
-use super::rules::{Agent, BEHIND_DEADLINE, Seen};
+use super::rules::{BEHIND_DEADLINE, Seen};
 use super::silence::Held;
+use crate::master_address::Missing;
 use crate::replica_audit::Differ;
 use membership::pool::{Pool, PoolNode, Step, VOTERS_MIN, if_lost, next_step};
+
+pub mod agents;
+
+use agents::AgentsSeen;
 
 /// Seconds for which a pool may lack a candidate that nobody can become.
 pub const POOL_DEADLINE: u64 = 60;
@@ -31,7 +37,7 @@ pub const UNSERVED_DEADLINE: u64 = 60;
 pub const DRIFT_DEADLINE: u64 = 60;
 /// Seconds for which the master's node may lack the master's address: time for some attempts to take
 /// it.
-pub const ADDRESS_DEADLINE: u64 = 30;
+pub const ADDRESS_DEADLINE: u64 = 10;
 
 /// What an alarm is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,8 +58,10 @@ pub enum Subject {
     Copies,
     /// A rack that nobody serves.
     Rack(u32),
-    /// A rack that the agent of a node cannot serve.
-    Serving(u32, NodeName),
+    /// A rack that the agent of a node cannot serve, for this reason.
+    Serving(u32, NodeName, RackCause),
+    /// The clock of a node.
+    WrongClock(NodeName),
     /// The network of a node's host.
     Network(NodeName),
     /// A machine that is longer in its state than it may be.
@@ -77,6 +85,7 @@ impl Subject {
     pub const WORDS: [&str; 15] = [
         "agent",
         "callers",
+        "clock-off",
         "copies",
         "document",
         "hardware-changed",
@@ -104,6 +113,7 @@ impl Subject {
             Self::MasterAddress => "master-address",
             Self::Copies => "copies",
             Self::Rack(_) | Self::Serving(..) => "rack-unserved",
+            Self::WrongClock(_) => "clock-off",
             Self::Network(_) => "network-drift",
             Self::LateMachine(_) => "machine-overdue",
             Self::FailedMachine(_) => "machine-failed",
@@ -114,13 +124,26 @@ impl Subject {
         }
     }
 
+    /// Why a rack is not served, where the alarm is about that.
+    #[must_use]
+    pub const fn cause(&self) -> Option<RackCause> {
+        match self {
+            Self::Serving(_, _, cause) => Some(*cause),
+            Self::Rack(_) => Some(RackCause::NoAgent),
+            Self::Agent(_) => Some(RackCause::AgentSilent),
+            Self::WrongClock(_) => Some(RackCause::ClockOff),
+            Self::Document(_) => Some(RackCause::DocumentOld),
+            _ => None,
+        }
+    }
+
     /// Seconds for which it may last. A document gets a push before it is an alarm; copies are never
     /// alike again by themselves.
     const fn deadline(&self) -> u64 {
         match self {
             Self::Pool => POOL_DEADLINE,
             Self::Redundancy => REDUNDANCY_DEADLINE,
-            Self::Agent(_) => UNREACHED_DEADLINE,
+            Self::Agent(_) | Self::WrongClock(_) => UNREACHED_DEADLINE,
             Self::Document(_) => BEHIND_DEADLINE + UNREACHED_DEADLINE,
             Self::Callers(_) => CALLERS_DEADLINE,
             Self::MasterAddress => ADDRESS_DEADLINE,
@@ -149,7 +172,10 @@ impl fmt::Display for Subject {
             Self::MasterAddress => write!(f, "master's address"),
             Self::Copies => write!(f, "copies of candidates"),
             Self::Rack(rack) => write!(f, "rack {rack}"),
-            Self::Serving(rack, node) => write!(f, "rack {rack} at {node}"),
+            Self::Serving(rack, node, cause) => {
+                write!(f, "rack {rack} at {node} ({})", cause.word())
+            }
+            Self::WrongClock(node) => write!(f, "clock of {node}"),
             Self::Network(node) => write!(f, "network of {node}"),
             Self::LateMachine(serial) => write!(f, "machine {serial}"),
             Self::FailedMachine(serial) => write!(f, "failed machine {serial}"),
@@ -223,140 +249,33 @@ impl States {
 
 /// The states that should pass.
 fn found(seen: &Seen) -> Vec<Alarm> {
-    let called = || seen.agents.iter().filter(|agent| agent.called);
-    let silent = called().filter_map(|agent| unreached(seen, agent, agent.unreached.as_ref()?));
-    let behind = called().filter(|agent| agent.behind && agent.unreached.is_none());
-    let behind = behind.map(|agent| Alarm {
-        what: Subject::Document(agent.node.clone()),
-        since: seen.now,
-        text: "its agent does not serve the newest document of its rack, though it was sent".into(),
-        todo: format!(
-            "see why in the last jobs OP_RACK_PUSH (`gnt job list -F 'summary =~ m/RACK_PUSH/'`) and \
-             in the log of noded on {}",
-            agent.node
-        ),
-    });
-    let callers = called().filter_map(|agent| callers(seen, agent));
+    let agents = AgentsSeen {
+        now: seen.now,
+        master: &seen.master,
+        agents: &seen.agents,
+        unserved: &seen.unserved,
+    };
     let whole = [pool(seen), redundancy(seen), address(seen), copies(seen)].into_iter().flatten();
-    let unserved = called().filter_map(|agent| cannot_serve(seen, agent));
-    let unserved = unserved.chain(seen.unserved.iter().map(|rack| unserved_rack(seen, rack)));
-    let drifted = called().filter_map(|agent| drifted(seen, agent));
     let machines = seen.machines.told.iter().map(Trouble::alarm);
     let machines = machines.chain(seen.machines.left_off.iter().cloned());
     let machines = machines.chain(seen.machines.hardware.iter().cloned());
     let machines = machines.chain(seen.silence.held.iter().map(Held::alarm));
-    let nodes = silent.chain(behind).chain(callers).chain(whole).chain(unserved).chain(drifted);
-    nodes.chain(machines).chain(seen.guesses.clone()).collect()
-}
-
-fn unreached(seen: &Seen, agent: &Agent, (since, why): &(Timestamp, String)) -> Option<Alarm> {
-    let (node, master) = (&agent.node, &seen.master);
-    if agent.is_stranger {
-        return Some(Alarm {
-            what: Subject::Agent(node.clone()),
-            since: *since,
-            text: format!(
-                "its agent does not know {master} as a candidate, and obeys it in nothing: it was \
-                 away when {master} became one"
-            ),
-            todo: format!(
-                "`gnt cluster master-failover --to` a candidate that was one before {master}: as the \
-                 master it tells {node} by itself, and then the role may come back. Or `noded enroll --again` \
-                 on {node} and `gnt node add --readd {node} --secret -` here"
-            ),
-        });
-    }
-    Some(Alarm {
-        what: Subject::Agent(node.clone()),
-        since: *since,
-        text: format!("its agent does not answer: {why}"),
-        todo: match seen.takes_changes {
-            true => format!(
-                "start noded on {node}; if the machine is away for long, `gnt node modify --offline \
-                 yes --auto-promote {node}`"
-            ),
-            // To set it offline would be refused.
-            false => format!("start noded on {node}"),
-        },
-    })
-}
-
-/// A rack whose machines nobody serves.
-fn unserved_rack(seen: &Seen, (rack, why): &(u32, String)) -> Alarm {
-    Alarm {
-        what: Subject::Rack(*rack),
-        since: seen.now,
-        text: format!("{why}: they get no address and no boot from here"),
-        todo: format!("`gnt node modify --rack {rack} NODE` gives it an agent"),
-    }
-}
-
-/// An agent that answers, and says that it cannot serve its rack.
-fn cannot_serve(seen: &Seen, agent: &Agent) -> Option<Alarm> {
-    let rack = agent.rack.filter(|_| agent.unreached.is_none())?;
-    if agent.troubles.is_empty() {
-        return None;
-    }
-    let node = &agent.node;
-    Some(Alarm {
-        what: Subject::Serving(rack, node.clone()),
-        since: seen.now,
-        text: format!("its agent cannot serve it: {}", agent.troubles.join("; ")),
-        todo: format!(
-            "mend that, on {node} unless it names a command; the agent looks again within seconds, and \
-             `gnt rack status {rack}` tells what is left"
-        ),
-    })
-}
-
-/// A host whose network is no longer what was applied.
-fn drifted(seen: &Seen, agent: &Agent) -> Option<Alarm> {
-    if agent.unreached.is_some() || agent.network_drift.is_empty() {
-        return None;
-    }
-    let node = &agent.node;
-    Some(Alarm {
-        what: Subject::Network(node.clone()),
-        since: seen.now,
-        text: format!(
-            "its host is not what was applied; it would take: {}",
-            agent.network_drift.join("; ")
-        ),
-        todo: format!(
-            "`gnt node network apply --again {node}` brings it back; or apply what it is to be from now on"
-        ),
-    })
-}
-
-/// An agent that answers and has another list of who may call it.
-fn callers(seen: &Seen, agent: &Agent) -> Option<Alarm> {
-    let (node, why) = (&agent.node, agent.other_callers.as_ref()?);
-    Some(Alarm {
-        what: Subject::Callers(node.clone()),
-        since: seen.now,
-        text: format!(
-            "its agent has another list of the candidates that may call it, and did not take the \
-             master's: {why}"
-        ),
-        todo: format!(
-            "see the log of noded on {node}; `gnt cluster redist-conf` sends the list again, and fails \
-             with the reason. Until it has it, move the role to no candidate that is new"
-        ),
-    })
+    let mut found = agents::of_racks(&agents);
+    found.extend(agents::behind(&agents));
+    found.extend(agents::callers(&agents));
+    found.extend(agents::drifted(&agents));
+    found.extend(whole.chain(machines).chain(seen.guesses.clone()));
+    found
 }
 
 /// The master's address that its node lacks.
 fn address(seen: &Seen) -> Option<Alarm> {
-    let (since, why) = seen.address_missing.as_ref()?;
+    let (since, Missing { why, remedy }) = seen.address_missing.as_ref()?;
     Some(Alarm {
         what: Subject::MasterAddress,
         since: *since,
         text: format!("{} does not keep the master's address: {why}", seen.master),
-        todo: format!(
-            "see what removes addresses on {} (the configuration of its network), and what `gnt cluster \
-             activate-master-ip` says; `gnt cluster deactivate-master-ip` if it is to stay away",
-            seen.master
-        ),
+        todo: remedy.clone(),
     })
 }
 

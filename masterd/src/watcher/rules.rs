@@ -24,9 +24,11 @@ use model::opcode::{
 };
 use model::{NodeName, Serial, Timestamp};
 
+use super::alarms::agents::Agent;
 use super::alarms::{Alarm, States};
 use super::machines::{Machines, OVERDUE_GRACE, Stay};
 use super::silence::Silence;
+use crate::master_address::Missing;
 use crate::replica_audit::Differ;
 use membership::pool::{Pool, Step, next_step};
 
@@ -150,31 +152,6 @@ fn expire((serial, state, since): &Stay, last_sign: Option<Timestamp>) -> OpCode
     OpCode::MachineExpire(MachineExpire { serial, state, since, last_sign })
 }
 
-/// An agent, as it was found last.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Agent {
-    /// Its node.
-    pub node: NodeName,
-    /// The node's id.
-    pub id: u64,
-    /// Whether it is called at all.
-    pub called: bool,
-    /// The rack that it should serve.
-    pub rack: Option<u32>,
-    /// Since when it does not answer, and why not.
-    pub unreached: Option<(Timestamp, String)>,
-    /// Whether that is because its list of callers lacks this master.
-    pub is_stranger: bool,
-    /// Whether it does not hold the document that it should.
-    pub behind: bool,
-    /// Why it has another list of callers than the master's, if it answers and has another one.
-    pub other_callers: Option<String>,
-    /// What keeps it from serving its rack, as it says itself.
-    pub troubles: Vec<String>,
-    /// Steps that would mend the network of its host, as it says itself.
-    pub network_drift: Vec<String>,
-}
-
 /// All that the watcher looks at.
 #[derive(Debug, Clone)]
 pub struct Seen {
@@ -193,9 +170,7 @@ pub struct Seen {
     /// The master's node.
     pub master: NodeName,
     /// Since when that has not had the master's address, and why not.
-    pub address_missing: Option<(Timestamp, String)>,
-    /// Whether a majority of the voters is heard, so that nodes can be changed.
-    pub takes_changes: bool,
+    pub address_missing: Option<(Timestamp, Missing)>,
     /// Whether a candidate is to take the role by itself.
     pub auto_failover: bool,
     /// Whether hosts get their networks again where they drifted from them.

@@ -28,11 +28,11 @@ use crate::rack::compile::Listener;
 pub(super) const FIRST_LISTEN: Duration = Duration::from_secs(1);
 /// How long it listens: some servers look for 3 s whether an address is in use before they offer it.
 const LISTEN: Duration = Duration::from_secs(5);
-/// Between two looks at one interface: often enough for who plugs in a router, rare enough to
-/// disturb no server.
-const LOOK_EVERY: Duration = Duration::from_secs(600);
-/// The same where one answered: it is to be stopped, and then this agent may speak again.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Between two looks at one interface: who plugs in a router is told within half a minute, and one
+/// client that asks so often disturbs no server.
+const LOOK_EVERY: Duration = Duration::from_secs(15);
+/// When an agent asks again that heard nothing: one lost message is no answer.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// Servers that are named: those beyond change nothing for who reads of them.
 const NAMED_MAX: usize = 8;
 /// Longest message that is read: a frame.
@@ -63,17 +63,17 @@ impl Others {
         let mut first = false;
         for (name, _address) in names {
             let before = self.looked.get(name);
-            let pause = if self.racks.has_other_servers(name) { LOOK_AGAIN } else { LOOK_EVERY };
-            if before.is_some_and(|at| at.elapsed() < pause) {
+            if before.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
                 continue;
             }
-            first |= before.is_none();
+            let is_first = before.is_none();
+            first |= is_first;
             self.looked.insert(name.to_owned(), Instant::now());
             let (name, racks) = (name.to_owned(), Arc::clone(&self.racks));
             let (xid, mut stopped) = (low_bits(self.clock.now_micros()), self.stopped.clone());
             self.tasks.spawn("dhcp servers", async move {
                 tokio::select! {
-                    () = look_at(&name, xid, &racks) => {}
+                    () = look_at(&name, xid, &racks, is_first) => {}
                     _ = stopped.wait_for(|stop| *stop) => {}
                 }
             });
@@ -101,7 +101,7 @@ fn low_bits(now: i64) -> u32 {
 }
 
 /// Looks at one interface, and notes who answered.
-async fn look_at(name: &str, xid: u32, racks: &Racks) {
+async fn look_at(name: &str, xid: u32, racks: &Racks, first: bool) {
     let all = interfaces().unwrap_or_default();
     let Some(mac) = all.into_iter().find(|one| one.name == name).and_then(|one| one.mac) else {
         return;
@@ -111,19 +111,22 @@ async fn look_at(name: &str, xid: u32, racks: &Racks) {
     let found = match UdpSocket::bind(&binding, CLIENT_PORT) {
         Ok(socket) => {
             ask(&socket, everyone, mac, xid, |servers| {
-                racks.set_other_servers(name, servers);
+                // Those of the last look may only be slower.
+                let known = racks.other_servers(name);
+                racks.set_other_servers(name, &known.union(servers).copied().collect());
             })
             .await
         }
         Err(error) => Err(error),
     };
     match found {
-        Ok(servers) if servers.is_empty() => racks.set_other_servers(name, &servers),
-        Ok(_told) => {}
-        Err(error) => tracing::info!(
+        Ok(servers) => racks.set_other_servers(name, &servers),
+        // Said once: it is so for as long as the client runs.
+        Err(error) if first => tracing::info!(
             %error, interface = name,
             "cannot look for other DHCP servers; as a rule a DHCP client of this node has port 68"
         ),
+        Err(error) => tracing::debug!(%error, interface = name, "still cannot look"),
     }
 }
 
@@ -136,9 +139,20 @@ async fn ask(
     tell: impl Fn(&BTreeSet<Ipv4Addr>),
 ) -> io::Result<BTreeSet<Ipv4Addr>> {
     socket.send(&discover(mac, xid), None, to).await?;
-    let (mut servers, until) = (BTreeSet::new(), Instant::now() + LISTEN);
+    let begun = Instant::now();
+    let (mut servers, mut again, until) = (BTreeSet::new(), true, begun + LISTEN);
     let mut buffer = [0; DATAGRAM_MAX];
-    while let Ok(received) = timeout_at(until, socket.receive(&mut buffer)).await {
+    loop {
+        let next = if again { begun + ASK_AGAIN } else { until };
+        let Ok(received) = timeout_at(next, socket.receive(&mut buffer)).await else {
+            if !std::mem::take(&mut again) {
+                break;
+            }
+            if servers.is_empty() {
+                socket.send(&discover(mac, xid), None, to).await?;
+            }
+            continue;
+        };
         let Datagram { len, source, .. } = received?;
         let Ok(packet) = Packet::decode(buffer.get(..len).unwrap_or_default()) else { continue };
         if is_offer(&packet, mac, xid) && servers.len() < NAMED_MAX {

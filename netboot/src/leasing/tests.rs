@@ -83,7 +83,7 @@ async fn the_lease_of_a_machines_firmware_begins_a_boot() {
     assert_eq!((*stage, *told), (BootStage::Lease, registered));
     racks.miss_loader(dir.path().join("ipxe.efi"));
     assert!(racks.troubles()[1].contains("ipxe.efi is missing"));
-    drop(std::fs::File::create(dir.path().join("ipxe.efi")).unwrap());
+    std::fs::write(dir.path().join("ipxe.efi"), b"MZ").unwrap();
     assert_eq!(racks.troubles().len(), 1, "the package was installed");
 }
 
@@ -152,7 +152,7 @@ fn an_agent_yields_to_another_server_where_it_is_told_to() {
         racks.set_other_servers("rack0", &servers);
         yield_to_others(&mut wanted, &racks);
         assert_eq!(wanted.config.ranges[0].observe, observes);
-        let told = ["another DHCP server answers on rack0: 10.69.0.9; stop it".to_owned()];
+        let told = ["another DHCP server answers on rack0: 10.69.0.9".to_owned()];
         assert_eq!(racks.troubles(), if servers.is_empty() { &[][..] } else { &told });
     }
     racks.set_other_servers("rack0", &other());

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use ipnet::Ipv4Net;
 use model::dhcp::RackDhcp;
 use model::ipam::LeaseRange;
 use model::machine::SWITCH_ROLE;
@@ -56,7 +57,7 @@ pub struct Compiled {
     /// Where machines are served by HTTP, by rack.
     pub boot: Places,
     /// Networks of ranges that cannot be served here, since no place has an address in them.
-    pub unserved: Vec<String>,
+    pub unserved: Vec<Ipv4Net>,
 }
 
 /// Our addresses: those of the interfaces that are up, or those that the operator named, which
@@ -92,7 +93,7 @@ pub fn compile(
         let (onie, cards) = (onie(document), Cards::of(document));
         for range in &document.ranges {
             let Some(place) = places.iter().find(|p| range.subnet.contains(&p.address())) else {
-                compiled.unserved.push(range.subnet.to_string());
+                compiled.unserved.push(range.subnet);
                 continue;
             };
             let RackDhcp { observe, trusted_circuits, .. } = document.dhcp;

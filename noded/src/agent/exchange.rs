@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Timestamp;
+use model::rack_fault::RackFault;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use rpc::calls::{
@@ -13,6 +15,7 @@ use rpc::calls::{
 use rpc::fence::Interrupt;
 use rpc::tls::AllowedCallers;
 use rpc::{Failure, FailureKind};
+use stdx::Clock;
 use stdx::daemon::chain;
 
 use crate::host_network::HostNetworks;
@@ -29,6 +32,9 @@ pub(super) struct Turn<'a> {
     pub(super) network: &'a HostNetworks,
     pub(super) keys: &'a KeyDesk,
     pub(super) machines: &'a MachineCertificates,
+    /// What the last answer told of faults.
+    pub(super) told_faults: &'a Mutex<Vec<RackFault>>,
+    pub(super) clock: &'a Clock,
     /// When the certificate ends.
     pub(super) certificate_ends: Option<Timestamp>,
     pub(super) turn: u64,
@@ -53,12 +59,14 @@ impl Turn<'_> {
             tracing::warn!(acknowledged = call.acknowledged, "acknowledgement for another store");
         }
         self.wait(Duration::from_millis(u64::from(call.wait_ms))).await?;
+        let time = Timestamp::from_micros(self.clock.now_micros());
         let (events, dropped) = self.ledger.pending(EXCHANGE_EVENTS_MAX);
         let signs = self.ledger.signs(knows_nothing, SIGNS_TOLD_MAX);
         let racks = self.racks.held();
         let callers = Some(Caller::digest(&self.allowed.current().callers));
-        let (certificate_ends, mut troubles) = (self.certificate_ends, self.racks.troubles());
-        troubles.truncate(TROUBLES_MAX);
+        let (certificate_ends, mut faults) = (self.certificate_ends, self.racks.faults());
+        self.told_faults.lock().clone_from(&faults);
+        faults.truncate(TROUBLES_MAX);
         let mut network_drift = self.network.drift();
         network_drift.truncate(TROUBLES_MAX);
         Ok(Exchanged {
@@ -68,7 +76,8 @@ impl Turn<'_> {
             dropped,
             callers,
             certificate_ends,
-            troubles,
+            time: Some(time),
+            faults,
             lease_ranges: self.racks.lease_ranges(),
             network_drift,
             key_requests: self.keys.take(),
@@ -77,10 +86,12 @@ impl Turn<'_> {
         })
     }
 
-    /// Waits for an event, a request for a key or a rack that needs another certificate, at most `limit`.
+    /// Waits for an event, a request for a key, a rack that needs another certificate, or faults that
+    /// were not told yet, at most `limit`.
     async fn wait(&mut self, limit: Duration) -> Result<(), Failure> {
         let (mut durable, mut asked) = (self.ledger.watch(), self.keys.watch());
         let mut documents = self.racks.watch();
+        let (told, mut faults) = (self.told_faults.lock().clone(), self.racks.watch_faults());
         let deadline = tokio::time::sleep(limit);
         tokio::pin!(deadline);
         loop {
@@ -96,6 +107,7 @@ impl Turn<'_> {
                         return Ok(());
                     }
                 }
+                _ = faults.wait_for(|now| *now != told) => return Ok(()),
                 () = deadline.as_mut() => return Ok(()),
                 why = self.interrupt.wait() => return Err(why.failure()),
                 _ = self.newest.wait_for(|newest| *newest > self.turn) => {

@@ -1,6 +1,6 @@
 //! Core: what must be done to the machine's addresses so that it has the master's, or has it not.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use stdx::net::{Interface, LinkAddress};
 
@@ -33,26 +33,24 @@ pub enum Refused {
         most: u8,
     },
     /// There is no such interface.
-    #[error(
-        "this node has no interface `{netdev}`, it has {has}; `gnt cluster modify --master-netdev` \
-         names another one"
-    )]
+    #[error("this node has no interface `{netdev}`, it has {has}")]
     NoInterface {
         /// What was asked for.
         netdev: String,
         /// What there is.
         has: String,
+        /// The one that is most likely meant.
+        likely: Option<String>,
     },
     /// The interface is off.
-    #[error("the interface `{netdev}` of this node is down: `ip link set {netdev} up`")]
+    #[error("the interface `{netdev}` of this node is down")]
     Down {
         /// Which.
         netdev: String,
     },
     /// Somebody gave the address to another interface.
     #[error(
-        "{address} is on the interface `{other}` of this node already, and no agent put it there: \
-         `ip address del {address}/{prefix} dev {other}`, then try again"
+        "{address}/{prefix} is on the interface `{other}` of this node already, and no agent put it there"
     )]
     OnOther {
         /// The address.
@@ -72,6 +70,25 @@ pub(super) struct Wanted<'a> {
     pub(super) netdev: &'a str,
 }
 
+impl Refused {
+    /// The command that ends it, where `node` is this one.
+    pub(super) fn remedy(&self, node: &str) -> String {
+        match self {
+            Self::Prefix { most, .. } => {
+                format!("`gnt cluster modify --master-netmask {most}`, or fewer bits")
+            }
+            Self::NoInterface { likely, .. } => {
+                let likely = likely.as_deref().unwrap_or("NAME");
+                format!("`gnt cluster modify --master-netdev {likely}`")
+            }
+            Self::Down { netdev } => format!("`ip link set {netdev} up` on {node}"),
+            Self::OnOther { address, prefix, other } => {
+                format!("`ip address del {address}/{prefix} dev {other}` on {node}")
+            }
+        }
+    }
+}
+
 impl Wanted<'_> {
     /// The interface, which must be there and on.
     pub(super) fn interface<'i>(&self, all: &'i [Interface]) -> Result<&'i Interface, Refused> {
@@ -85,9 +102,26 @@ impl Wanted<'_> {
             Some(_off) => Err(Refused::Down { netdev }),
             None => {
                 let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
-                Err(Refused::NoInterface { netdev, has: names.join(", ") })
+                let likely = self.likely(all).map(|one| one.name.clone());
+                Err(Refused::NoInterface { netdev, has: names.join(", "), likely })
             }
         }
+    }
+
+    /// The interface that is in the network of the address, or else any card that is on.
+    fn likely<'i>(&self, all: &'i [Interface]) -> Option<&'i Interface> {
+        let network = |address: Ipv4Addr| {
+            let bits = u32::from(self.prefix).min(32);
+            u32::from(address) & u32::MAX.checked_shl(32 - bits).unwrap_or(0)
+        };
+        let is_near = |one: &&Interface| match self.address {
+            IpAddr::V4(wanted) => {
+                one.addresses.iter().any(|held| network(held.address) == network(wanted))
+            }
+            IpAddr::V6(_) => false,
+        };
+        let cards = || all.iter().filter(|one| one.up && !one.loopback);
+        cards().find(is_near).or_else(|| cards().next())
     }
 
     /// What leads to the address being on its interface, and nowhere else.
@@ -137,6 +171,7 @@ fn is_ours(held: &LinkAddress) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use stdx::net::InterfaceAddress;
 
     use super::*;
 
@@ -175,9 +210,18 @@ mod tests {
     #[test]
     fn what_stands_in_the_way_is_named() {
         let up = |wanted: Wanted<'_>, held: &[LinkAddress]| {
-            wanted.up(&interfaces(), held).unwrap_err().to_string()
+            let refused = wanted.up(&interfaces(), held).unwrap_err();
+            format!("{refused}: {}", refused.remedy("n1"))
         };
-        assert!(up(wanted("eth9"), &[]).contains("`eth9`, it has eth0, eth1, a-name"));
+        let told = up(wanted("eth9"), &[]);
+        assert!(told.contains("`eth9`, it has eth0, eth1, a-name"), "{told}");
+        assert!(told.ends_with("`gnt cluster modify --master-netdev eth0`"), "{told}");
+        // One that has a neighbour of the address is more likely meant.
+        let mut all = interfaces();
+        let near = InterfaceAddress { address: [10, 0, 0, 4].into(), prefix_len: 24 };
+        all[2].addresses.push(near);
+        let told = wanted("eth9").up(&all, &[]).unwrap_err().remedy("n1");
+        assert_eq!(told, "`gnt cluster modify --master-netdev a-name-so-long`");
         assert!(up(wanted("eth1"), &[]).contains("`ip link set eth1 up`"));
         assert!(up(Wanted { prefix: 33, ..wanted("eth0") }, &[]).contains("at most 32"));
         let told = up(wanted("eth0"), &[held(2, 24, 0)]);

@@ -107,7 +107,7 @@ fn leftovers_go_and_what_is_in_the_way_is_told() {
         let missing = told(up("10.69.0.50", 26, "rack9"));
         assert!(missing.contains("no interface `rack9`, it has lo, rack0"), "{missing}");
         let elsewhere = told(up("127.0.0.1", 8, "rack0"));
-        assert!(elsewhere.contains("`ip address del 127.0.0.1/8 dev lo`"), "{elsewhere}");
+        assert!(elsewhere.contains("127.0.0.1/8 is on the interface `lo`"), "{elsewhere}");
         assert!(told(up("10.69.0.50", 33, "rack0")).contains("at most 32"));
 
         // What an agent made with other parameters, and crashed, goes with the new ones.

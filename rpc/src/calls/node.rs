@@ -9,6 +9,7 @@ use uuid::Uuid;
 use model::enrol::Fingerprint;
 use model::node::Node;
 use model::rack::{DocumentVersion, Event, RackDocument};
+use model::rack_fault::RackFault;
 use model::{NodeName, Serial, Timestamp};
 use queue_format::Epoch;
 
@@ -119,6 +120,9 @@ pub struct NodeHeld {
     pub disk_total_mib: u64,
     /// What is free of it for the agent, in MiB.
     pub disk_free_mib: u64,
+    /// What keeps it from serving its racks; at most [`TROUBLES_MAX`].
+    #[serde(default)]
+    pub faults: Vec<RackFault>,
 }
 
 /// Parameters of `rack_push`.
@@ -188,9 +192,12 @@ pub struct Exchanged {
     /// When its certificate ends; null of an agent whose software does not tell.
     #[serde(default)]
     pub certificate_ends: Option<Timestamp>,
-    /// What keeps it from serving its racks, each in a line; at most [`TROUBLES_MAX`].
+    /// Its clock when it answered; null of an agent whose software does not tell.
     #[serde(default)]
-    pub troubles: Vec<String>,
+    pub time: Option<Timestamp>,
+    /// What keeps it from serving its racks; at most [`TROUBLES_MAX`].
+    #[serde(default)]
+    pub faults: Vec<RackFault>,
     /// The lease ranges that it serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lease_ranges: Vec<LeaseRangeServed>,
@@ -246,7 +253,7 @@ pub struct Sign {
     pub every_s: Option<u32>,
 }
 
-/// Troubles that an agent tells, and steps of its network: the first ones say enough.
+/// Faults that an agent tells, and steps of its network: the first ones say enough.
 pub const TROUBLES_MAX: usize = 8;
 
 /// Those who may call: the candidates, any of which may be or become the master.

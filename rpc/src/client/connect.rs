@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, CertificateError, ClientConfig, Error};
 
 use model::NodeName;
 
@@ -39,42 +39,74 @@ pub(crate) async fn connect(
 
 /// The TLS library's word on a certificate, where it is the cause of `error`.
 pub(super) fn refusal(error: &io::Error) -> Option<Refusal> {
-    let CertificateWord { reason, foreign } = certificate_word(error)?;
-    Some(Refusal::Certificate { reason, foreign })
+    let CertificateWord { reason, fault } = certificate_word(error)?;
+    Some(Refusal::Certificate { reason, fault })
 }
 
 /// What is wrong with a certificate.
 pub(crate) struct CertificateWord {
     /// In words.
     pub(crate) reason: String,
-    /// Whether it is one of another authority.
-    pub(crate) foreign: bool,
+    /// What is to be done about it.
+    pub(crate) fault: CertificateFault,
+}
+
+/// What is wrong with a certificate, as far as different remedies end it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateFault {
+    /// It is one of another authority.
+    Foreign,
+    /// It is not valid at the time of one of both sides: a clock is wrong, or it has ended.
+    Dates,
+    /// It is not the one that is expected, or of nobody who may call.
+    NotAccepted,
 }
 
 /// The same, in words.
 pub(crate) fn certificate_word(error: &io::Error) -> Option<CertificateWord> {
     let inner = error.get_ref()?;
-    let tls = inner.downcast_ref::<rustls::Error>()?;
-    // An authority of the same name has another key: then it is the signature that is bad.
-    let foreign = matches!(
-        tls,
-        rustls::Error::InvalidCertificate(
-            rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature
-        )
-    );
-    let reason = match tls {
-        rustls::Error::InvalidCertificate(
-            rustls::CertificateError::ApplicationVerificationFailure,
-        ) => "the node shows another certificate than the one that is known of it".to_owned(),
-        rustls::Error::AlertReceived(rustls::AlertDescription::AccessDenied) => {
-            NOT_LISTED.to_owned()
+    let tls = inner.downcast_ref::<Error>()?;
+    let (reason, fault) = match tls {
+        Error::InvalidCertificate(error) => of_theirs(error),
+        Error::AlertReceived(AlertDescription::AccessDenied) => {
+            (NOT_LISTED.to_owned(), CertificateFault::NotAccepted)
         }
-        rustls::Error::AlertReceived(alert) => {
-            format!("the node does not accept ours (alert {alert:?})")
+        // The library sends this one, too, for a certificate that is not valid yet.
+        Error::AlertReceived(alert @ AlertDescription::CertificateExpired) => {
+            let reason = format!(
+                "ours is not valid at the time of the node (alert {alert:?}): its clock is wrong, or \
+                 ours, unless our certificate has ended"
+            );
+            (reason, CertificateFault::Dates)
         }
-        rustls::Error::InvalidCertificate(error) => error.to_string(),
+        Error::AlertReceived(alert) => {
+            let reason = format!("the node does not accept ours (alert {alert:?})");
+            (reason, CertificateFault::NotAccepted)
+        }
         // No word on a certificate: as a rule something else than an agent listens there.
         _ => return None,
     };
-    Some(CertificateWord { reason, foreign })
+    Some(CertificateWord { reason, fault })
+}
+
+/// What is wrong with the certificate that the node showed.
+fn of_theirs(error: &CertificateError) -> (String, CertificateFault) {
+    match error {
+        CertificateError::ApplicationVerificationFailure => {
+            let reason = "the node shows another certificate than the one that is known of it";
+            (reason.to_owned(), CertificateFault::NotAccepted)
+        }
+        // An authority of the same name has another key: then it is the signature that is bad.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            (error.to_string(), CertificateFault::Foreign)
+        }
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => {
+            let reason = format!("{error}: the clock here is wrong, unless it has ended");
+            (reason, CertificateFault::Dates)
+        }
+        _ => (error.to_string(), CertificateFault::NotAccepted),
+    }
 }

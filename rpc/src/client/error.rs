@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::NodeName;
 use queue_format::Epoch;
 
-use super::connect::NOT_LISTED;
+use super::connect::{CertificateFault, NOT_LISTED};
 use crate::wire::{FailureKind, Versions};
 
 /// A call without a reply.
@@ -62,7 +62,7 @@ pub enum RpcError {
         after: Duration,
     },
     /// The agent answered that it failed, or could not begin.
-    #[error("node {node}, `{call}`: {message}")]
+    #[error("node {node}, `{call}`: {message}{}", ended_by(remedy.as_deref()))]
     Failed {
         /// The node.
         node: NodeName,
@@ -72,6 +72,8 @@ pub enum RpcError {
         kind: FailureKind,
         /// The agent's words.
         message: String,
+        /// The command that ends it, where the agent knows one.
+        remedy: Option<String>,
     },
     /// What came is no answer to this call.
     #[error("node {node} answered `{call}` with something else than its reply")]
@@ -125,6 +127,10 @@ impl RpcError {
     }
 }
 
+fn ended_by(remedy: Option<&str>) -> String {
+    remedy.map_or_else(String::new, |remedy| format!("; {remedy}"))
+}
+
 /// Why one side does not accept the other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -133,8 +139,8 @@ pub enum Refusal {
     Certificate {
         /// What the TLS library said.
         reason: String,
-        /// Whether the node's certificate is one of another authority than this cluster's.
-        foreign: bool,
+        /// Which remedy ends it.
+        fault: CertificateFault,
     },
     /// The node's allow-list does not name this caller.
     #[error("{message}")]

@@ -16,7 +16,7 @@ use model::NodeName;
 use model::enrol::Fingerprint;
 use stdx::Tasks;
 
-use super::connect::connect;
+use super::connect::{CertificateFault, connect};
 use super::watched::{LastWord, Watched};
 use super::{ClientTimes, NodeTarget, Refusal, RpcError};
 use crate::calls::{Carriage, Traits};
@@ -193,7 +193,10 @@ impl Pool {
     ) -> Result<(Watched<Called>, LastWord), RpcError> {
         let certificate = |error: rustls::Error| RpcError::Refused {
             node: target.name.clone(),
-            refusal: Refusal::Certificate { reason: error.to_string(), foreign: false },
+            refusal: Refusal::Certificate {
+                reason: error.to_string(),
+                fault: CertificateFault::NotAccepted,
+            },
         };
         let server = server_name(&target.name).map_err(certificate)?;
         let config =

@@ -1,3 +1,7 @@
+use std::io;
+
+use model::{Code, Coded as _};
+use rustls::CertificateError;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
@@ -38,8 +42,12 @@ async fn a_caller_of_another_cluster_is_refused_and_refuses() {
     let result =
         version_of(&pair, &Pair::client_of(other.issue(&name("n1"), &[], now()).unwrap())).await;
     assert!(certificate_refused(&result), "{result:?}");
-    let foreign = |refusal: &Refusal| matches!(refusal, Refusal::Certificate { foreign: true, .. });
-    assert!(matches!(result, Err(RpcError::Refused { refusal, .. }) if foreign(&refusal)));
+    let foreign = CertificateFault::Foreign;
+    assert!(
+        matches!(&result, Err(RpcError::Refused { refusal: Refusal::Certificate { fault, .. }, .. })
+            if *fault == foreign),
+        "{result:?}"
+    );
     // Even where the list would have it.
     let foreign = other.issue(&name("n1"), &[], now()).unwrap();
     pair.allowed.replace(allow(&[&foreign]));
@@ -49,13 +57,32 @@ async fn a_caller_of_another_cluster_is_refused_and_refuses() {
 }
 
 #[tokio::test]
-async fn an_expired_certificate_is_refused() {
+async fn a_certificate_of_another_time_is_refused_and_the_clock_is_named() {
     let pair = Pair::start().await;
-    let long_ago = now().plus_seconds(-11 * 365 * 86_400);
-    let expired = pair.authority.issue(&name("n1"), &[LOCALHOST], long_ago).unwrap();
-    pair.allowed.replace(allow(&[&expired]));
-    let result = version_of(&pair, &Pair::client_of(expired)).await;
-    assert!(certificate_refused(&result), "{result:?}");
+    for years in [-11, 4] {
+        let made = now().plus_seconds(years * 365 * 86_400);
+        let of_then = pair.authority.issue(&name("n1"), &[LOCALHOST], made).unwrap();
+        pair.allowed.replace(allow(&[&of_then]));
+        let result = version_of(&pair, &Pair::client_of(of_then)).await;
+        let error = result.expect_err("no date of it is now");
+        assert_eq!(error.code(), Some(Code::ClockOff), "{error}");
+        assert!(error.to_string().contains("its clock is wrong, or ours"), "{error}");
+    }
+}
+
+#[test]
+fn dates_of_the_nodes_certificate_name_the_clock_too() {
+    for (error, fault) in [
+        (CertificateError::Expired, CertificateFault::Dates),
+        (CertificateError::NotValidYet, CertificateFault::Dates),
+        (CertificateError::UnknownIssuer, CertificateFault::Foreign),
+        (CertificateError::BadEncoding, CertificateFault::NotAccepted),
+    ] {
+        let error = io::Error::other(rustls::Error::InvalidCertificate(error));
+        let word = connect::certificate_word(&error).unwrap();
+        assert_eq!(word.fault, fault, "{}", word.reason);
+        assert_eq!(word.reason.contains("clock"), fault == CertificateFault::Dates);
+    }
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ use super::PEER_PROTOCOL;
 use super::forwarding::PassLink;
 use super::hello::{Hello, Purpose, Speaker, StoreId};
 use crate::certificate::server_name;
+use crate::client::CertificateFault;
 use crate::identity::NodeIdentity;
 use crate::secured::Dialer;
 use crate::shown::Shown;
@@ -103,7 +104,7 @@ impl PeerClient {
         let of_no_use = |error: rustls::Error| PeerError::Certificate {
             node: target.name.clone(),
             reason: error.to_string(),
-            foreign: false,
+            fault: CertificateFault::NotAccepted,
         };
         let server = server_name(&target.name).map_err(of_no_use)?;
         let pins = target.fingerprint.into_iter().chain(target.renewing).collect();

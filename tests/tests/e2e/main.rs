@@ -13,6 +13,7 @@ mod ignition;
 mod life;
 mod main_job;
 mod rack;
+mod rack_faults;
 
 mod canceled;
 mod export;

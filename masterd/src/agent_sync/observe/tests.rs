@@ -62,8 +62,8 @@ fn with_machine() -> Config {
 
 fn seen(config: &mut Config, observations: Vec<Observation>) -> Led {
     let events: Vec<Event> = (1..).zip(observations).map(|(n, o)| event(n, o)).collect();
-    let observed = observed(config, &agent(), &events);
-    config.apply(changes(config, &agent(), &events));
+    let observed = observed(config, &agent(), &events, event(1, boot("s1")).at);
+    config.apply(observed.changes.clone());
     observed
 }
 
@@ -241,7 +241,7 @@ fn with_leases(count: usize, before: i64) -> Config {
 fn leases_that_ended_long_ago_are_removed_a_few_at_a_time() {
     let mut config = with_leases(LEASES_REMOVED_MAX + 1, DAY + 1);
     let all = config.leases.len();
-    assert!(changes(&config, &agent(), &[]).is_empty());
+    assert!(super::observed(&config, &agent(), &[], NOW).changes.is_empty());
     seen(&mut config, vec![boot("nobody")]);
     assert_eq!(config.leases.len(), all - LEASES_REMOVED_MAX);
     seen(&mut config, vec![boot("nobody")]);
@@ -274,6 +274,39 @@ fn leases_within_their_grace_stay_and_news_past_it_is_none() {
     assert!(config.leases.values().any(|lease| lease.until == forever));
 }
 
+/// A clock that was four years ahead for a moment.
+#[test]
+fn a_clock_that_was_ahead_costs_no_lease_and_its_stage_is_passed_by_the_next() {
+    let mut config = with_leases(3, -DAY);
+    let leases = config.leases.len();
+    let years = NOW.plus_seconds(4 * 365 * 86_400);
+    let lasts = |at: Timestamp| Lease { until: at.plus_seconds(3_600), ..lease_of(1, 32, LeaseState::Bound) };
+    let stage = |stage| {
+        let mut seen = boot("s1");
+        let Observation::Boot { stage: told, .. } = &mut seen else { panic!() };
+        *told = stage;
+        seen
+    };
+    let mut events = [
+        Event { number: 1, at: years, observation: Observation::Lease(lasts(years)) },
+        Event { number: 2, at: years, observation: stage(BootStage::Script) },
+        Event { number: 3, at: NOW.plus_seconds(-1), observation: stage(BootStage::Kernel) },
+    ];
+    let clocks = Clocks { master: NOW, agent: Some(NOW) };
+    EventTimes::default().correct(&mut events, clocks);
+    let changes = super::observed(&config, &agent(), &events, NOW).changes;
+    config.apply(changes);
+    assert_eq!(config.leases.len(), leases + 1);
+    let told = lease_of(1, 32, LeaseState::Bound).key();
+    assert_eq!(config.leases[&told].until, NOW.plus_seconds(3_600));
+    let boot = &config.boots[&"s1".parse::<Serial>().unwrap()].boot;
+    assert_eq!(boot.stages.iter().map(|seen| seen.stage).collect::<Vec<_>>(), [
+        BootStage::Script,
+        BootStage::Kernel
+    ]);
+    assert!(boot.stages.iter().all(|seen| seen.at.seconds() == NOW.seconds()), "{boot:?}");
+}
+
 #[test]
 fn another_racks_events_are_refused_and_counted() {
     let mut config = with_machine();
@@ -283,7 +316,7 @@ fn another_racks_events_are_refused_and_counted() {
     assert_eq!(observed.refused, BTreeMap::from([(1, 2), (3, 1)]));
     assert_eq!(held(&config), [(7, 32)]);
     let events: Vec<Event> = observations.into_iter().map(|o| event(1, o)).collect();
-    let stranger = super::observed(&config, &"n9.example".parse().unwrap(), &events);
+    let stranger = super::observed(&config, &"n9.example".parse().unwrap(), &events, NOW);
     assert_eq!(stranger.refused.values().sum::<usize>(), 4);
     assert!(stranger.changes.is_empty());
 }

@@ -344,6 +344,11 @@ fn the_worst_comes_first_and_those_of_the_watcher_are_among_them() {
     assert_eq!(kinds, ["candidate-unreachable", "pool", "agent", "document", "drained"]);
     assert_eq!(found[2].what, "agent of n2.example");
     assert_eq!(found[2].since, Some(NOW));
+    let causes = [Subject::Rack(3), Subject::Serving(3, node(), RackCause::OtherServer)];
+    let found = alarms(&well(), &causes.map(raised));
+    let told: Vec<_> = found.iter().map(|alarm| (alarm.what.as_str(), alarm.severity)).collect();
+    let other = ("rack 3 at n2.example (other-server)", AlarmSeverity::Warning);
+    assert_eq!(told, [("rack 3", AlarmSeverity::Critical), other]);
 }
 
 #[test]

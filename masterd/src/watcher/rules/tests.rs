@@ -1,6 +1,7 @@
 //! What follows of what is seen: cases, and what holds of any sequence of looks.
 
 use model::node::NodeRole;
+use model::rack_fault::RackCause;
 use proptest::prelude::*;
 
 use super::super::alarms::{
@@ -8,6 +9,7 @@ use super::super::alarms::{
     UNREACHED_DEADLINE, UNSERVED_DEADLINE,
 };
 use super::*;
+use crate::clock_skew::ClockSkew;
 use crate::testing::NOW;
 use membership::pool::{PoolNode, Voting};
 
@@ -36,8 +38,9 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         unreached: None,
         is_stranger: false,
         behind: false,
+        clock: None,
         other_callers: None,
-        troubles: Vec::new(),
+        faults: Vec::new(),
         network_drift: Vec::new(),
     };
     Seen {
@@ -49,7 +52,6 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         agents: ids().map(agent).collect(),
         master: name(1),
         address_missing: None,
-        takes_changes: true,
         auto_failover: false,
         mend_network: false,
         copies: None,
@@ -262,13 +264,10 @@ fn a_silent_agent_is_an_alarm_until_it_is_back() {
     let [Alarm { what, since, text, todo }] = &round.raised[..] else { panic!("{round:?}") };
     assert_eq!((what, *since), (&Subject::Agent(name(2)), NOW.plus_seconds(-3)));
     assert!(text.contains("No route to host"), "the newest reason: {text}");
-    assert!(todo.contains("gnt node modify --offline yes --auto-promote n2.example"), "{todo}");
+    assert_eq!(todo, "`systemctl start gantry-noded` on n2.example");
     assert_eq!(what.to_string(), "agent of n2.example");
-    look.takes_changes = false;
     let round = watch.round(&later(&look, UNREACHED_DEADLINE + 5));
-    let alarms = watch.states.alarms();
-    assert_eq!((round.raised, alarms.len()), (vec![], 1), "told once");
-    assert_eq!(alarms[0].todo, "start noded on n2.example", "nothing that would be refused");
+    assert_eq!((round.raised, watch.states.alarms().len()), (vec![], 1), "told once");
     look.agents[1].unreached = None;
     let round = watch.round(&later(&look, UNREACHED_DEADLINE + 10));
     assert_eq!((round.cleared.len(), watch.states.alarms()), (1, vec![]));
@@ -348,7 +347,7 @@ fn what_too_much_depends_on_is_an_alarm() {
 #[test]
 fn what_agents_and_the_masters_node_lack_is_an_alarm_after_a_while() {
     type Lack = fn(&mut Seen);
-    let cases: [(Lack, Subject, u64, &[&str]); 5] = [
+    let cases: [(Lack, Subject, u64, &[&str]); 6] = [
         (
             |seen| seen.unserved = vec![(3, "no agent serves its 2 machines".to_owned())],
             Subject::Rack(3),
@@ -358,11 +357,18 @@ fn what_agents_and_the_masters_node_lack_is_an_alarm_after_a_while() {
         (
             |seen| {
                 seen.agents[1].rack = Some(3);
-                seen.agents[1].troubles = vec!["port 67 is taken".to_owned()];
+                let taken = |by| RackCause::PortTaken.fault(format!("taken by {by}"), &[("PID", by)]);
+                seen.agents[1].faults = vec![taken("7"), taken("8")];
             },
-            Subject::Serving(3, name(2)),
+            Subject::Serving(3, name(2), RackCause::PortTaken),
             UNSERVED_DEADLINE,
-            &["port 67 is taken", "n2.example", "gnt rack status 3"],
+            &["taken by 7; taken by 8", "`kill 7` on n2.example; `kill 8` on n2.example"],
+        ),
+        (
+            |seen| seen.agents[1].clock = Some(ClockSkew::Seconds(-9_000)),
+            Subject::WrongClock(name(2)),
+            UNREACHED_DEADLINE,
+            &["2 h behind that of n1.example", "`timedatectl set-ntp true` on n2.example"],
         ),
         (
             |seen| seen.agents[1].other_callers = Some("its disk is full".to_owned()),
@@ -371,10 +377,14 @@ fn what_agents_and_the_masters_node_lack_is_an_alarm_after_a_while() {
             &["its disk is full", "redist-conf", "noded on n2.example"],
         ),
         (
-            |seen| seen.address_missing = Some((NOW, "no interface `eth9`".to_owned())),
+            |seen| {
+                let remedy = "`gnt cluster modify --master-netdev eth0`".to_owned();
+                let missing = Missing { why: "no interface `eth9`".to_owned(), remedy };
+                seen.address_missing = Some((NOW, missing));
+            },
             Subject::MasterAddress,
             ADDRESS_DEADLINE,
-            &["no interface `eth9`", "activate-master-ip", "n1.example"],
+            &["no interface `eth9`", "--master-netdev eth0", "n1.example"],
         ),
         (
             |seen| {
@@ -422,6 +432,30 @@ fn an_agent_that_does_not_know_the_master_has_a_remedy_of_its_own() {
     let [Alarm { text, todo, .. }] = &round.raised[..] else { panic!("{round:?}") };
     assert!(text.contains("does not know n1.example as a candidate"), "{text}");
     assert!(todo.contains("master-failover --to") && todo.contains("--readd n2.example"), "{todo}");
+}
+
+#[test]
+fn a_wrong_clock_is_told_of_the_node_that_has_it() {
+    let told = |skews: [Option<i64>; 3], refuses: bool| {
+        let mut look = seen(&[Candidate; 3], 3);
+        for (agent, skew) in look.agents.iter_mut().zip(skews) {
+            agent.clock = skew.map(ClockSkew::Seconds);
+        }
+        if refuses {
+            silence(&mut look, 3);
+            look.agents[2].clock = Some(ClockSkew::Unknown);
+        }
+        let mut watch = Watch::default();
+        let _begun = watch.round(&look);
+        let raised = watch.round(&later(&look, UNREACHED_DEADLINE)).raised;
+        raised.iter().map(|alarm| format!("{}: {}", alarm.what, alarm.todo)).collect::<Vec<_>>()
+    };
+    let of = |id| format!("clock of {}: `timedatectl set-ntp true` on {0}", name(id));
+    assert_eq!(told([None, None, None], false), [""; 0]);
+    assert_eq!(told([None, Some(9_000), None], false), [of(2)]);
+    assert_eq!(told([None, None, None], true), [of(3)], "and no word of noded");
+    assert_eq!(told([None, Some(9_000), Some(9_001)], false), [of(1)], "they agree");
+    assert_eq!(told([None, Some(9_000), Some(-9_001)], false), [of(2), of(3)]);
 }
 
 #[test]

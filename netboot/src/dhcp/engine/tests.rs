@@ -400,7 +400,8 @@ fn a_full_range_is_told_once_a_minute() {
     }));
     assert_eq!(at_second(0), [told.clone(), Effect::Ignore(Ignored::Full)]);
     assert_eq!(at_second(59), [Effect::Ignore(Ignored::Full)]);
-    assert_eq!(at_second(60), [told, Effect::Ignore(Ignored::Full)]);
+    assert_eq!(at_second(60), [told.clone(), Effect::Ignore(Ignored::Full)]);
+    assert_eq!(at_second(30), [told, Effect::Ignore(Ignored::Full)], "the clock went back");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::NodeName;
 
-use crate::client::connect::{CertificateWord, certificate_word};
+use crate::client::connect::{CertificateFault, CertificateWord, certificate_word};
 use crate::peer::failure::PeerFailure;
 use crate::peer::frame::FrameError;
 use crate::peer::hello::PeerRefusal;
@@ -37,8 +37,8 @@ pub enum PeerError {
         node: NodeName,
         /// What the TLS library said.
         reason: String,
-        /// Whether the node's certificate is one of another authority than this cluster's.
-        foreign: bool,
+        /// Which remedy ends it.
+        fault: CertificateFault,
     },
     /// The member does not answer this side, or is not the one that was meant; nothing was done.
     #[error("node {node} refused: {refusal}")]
@@ -105,9 +105,7 @@ impl PeerError {
     pub(super) fn not_open(node: NodeName, address: SocketAddr, error: StreamError) -> Self {
         let error = plain(error);
         match certificate_word(&error) {
-            Some(CertificateWord { reason, foreign }) => {
-                Self::Certificate { node, reason, foreign }
-            }
+            Some(CertificateWord { reason, fault }) => Self::Certificate { node, reason, fault },
             None => Self::Unreachable { node, address, error },
         }
     }

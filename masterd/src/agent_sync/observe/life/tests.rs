@@ -8,7 +8,7 @@ use model::power_cycle::RamdiskAgent;
 use model::rack::{Event as Seen, Observation};
 use proptest::prelude::*;
 
-use super::super::changes;
+use super::super::observed;
 use super::*;
 use crate::lu::machine::register;
 use crate::testing::{NOW, config, node, spec};
@@ -40,7 +40,7 @@ fn in_state(state: State) -> Config {
 fn says(config: &mut Config, observation: Observation) {
     let agent = "n2.example".parse().unwrap();
     let events = [Seen { number: 1, at: NOW, observation }];
-    let changes = changes(config, &agent, &events);
+    let changes = observed(config, &agent, &events, NOW).changes;
     config.apply(changes);
 }
 
