@@ -151,10 +151,10 @@ codes! {
         "The management controller of a machine does not do, or not tell, what it was asked for",
     MachineFailed "machine-failed"
         "Something that a machine should do failed",
-    MachineOverdue "machine-overdue"
-        "A machine is longer in its state than it may be",
     MachineOff "machine-off"
         "A job was to switch a machine on, and did not see it on",
+    MachineOverdue "machine-overdue"
+        "A machine is longer in its state than it may be",
     HardwareChanged "hardware-changed"
         "An inspection found other hardware than the one before",
     MachineSilent "machine-silent"

@@ -1,5 +1,6 @@
 //! What becomes of the power of machines: by jobs whose master dies, and behind an inspection.
 
+use bmc::simulated::{Odd, OddAnswers};
 use model::bmc::PowerState;
 use serde_json::{Value, json};
 use tests::cluster::PATIENCE;
@@ -56,6 +57,68 @@ fn a_machine_whose_job_lost_its_master_behind_the_switch_is_switched_on_again() 
         3,
         "one that switched on, one that was cut short, one that mends: {jobs}"
     );
+}
+
+/// Looks at the machine until its power is ordered off: three before, and one of the order itself.
+const LOOKS_BEFORE: u32 = 4;
+
+impl Scene {
+    /// Behind the order to switch the machine off, the controller answers so many looks with this.
+    fn sees_oddly(&self, odd: Odd, times: u32) {
+        let at = "/Systems/1";
+        let after = LOOKS_BEFORE;
+        self.bmc.answer_oddly(OddAnswers { odd, at, after, times, is_done: true });
+    }
+}
+
+#[test]
+fn odd_answers_behind_the_switch_are_no_end_and_one_login_does() {
+    let scene = Scene::begin();
+    scene.plays(Plays::Silent);
+    let _on = scene.gnt("machine power on SN1 --yes").ok();
+    for odd in [Odd::Empty, Odd::Cut] {
+        let before = scene.bmc.seen();
+        scene.sees_oddly(odd, 3);
+        let _cycled = scene.gnt("machine power cycle SN1 --yes").ok();
+        let seen = scene.bmc.seen();
+        assert_eq!((seen.power, seen.starts), (PowerState::On, before.starts + 1), "{odd:?}");
+        assert_eq!((seen.logins, seen.sessions), (before.logins + 1, 0), "{odd:?}");
+    }
+}
+
+#[test]
+fn a_machine_that_a_job_left_off_is_an_alarm_until_it_is_on() {
+    let scene = Scene::begin();
+    let before = scene.bmc.seen().logins;
+    let _well = scene.gnt("machine deploy SN1 --image debian --yes").ok();
+    assert_eq!(scene.bmc.seen().logins, before + 1, "off, boot once and on");
+    scene.plays(Plays::Silent);
+    let left_off = || alarm(&scene.cluster.master, "machine-off");
+    for line in ["machine power cycle SN1", "machine reboot SN1"] {
+        assert_eq!(left_off(), None);
+        scene.sees_oddly(Odd::Failure, u32::MAX);
+        let job = scene.submitted(&format!("{line} --yes --submit"));
+        wait_for("no power", PATIENCE, || {
+            (scene.bmc.seen().power == PowerState::Off).then_some(())
+        });
+        let _killed = scene.gnt(&format!("job cancel --kill --yes-do-it {job}")).ok();
+        let told = wait_for("the alarm", PATIENCE, left_off);
+        let wanted = format!("job {job} was to switch it on");
+        assert!(told.contains(&wanted) && told.contains("gnt machine power on SN1"), "{told}");
+        // The watcher tries in vain, which ends nothing.
+        wait_for("a job of the watcher's", PATIENCE, || {
+            let jobs = scene.gnt("job list --json -o summary,status").json();
+            let is_it = |job: &Value| {
+                job["summary"][0] == "MACHINE_POWER(SN1)" && job["status"] == "running"
+            };
+            jobs.as_array().unwrap().iter().any(is_it).then_some(())
+        });
+        assert!(left_off().is_some());
+        scene.sees_oddly(Odd::Failure, 0);
+        let _mended = scene.gnt("machine power on SN1 --yes").ok();
+        assert_eq!(scene.bmc.seen().power, PowerState::On, "{line}");
+        wait_for("its end", PATIENCE, || left_off().is_none().then_some(()));
+    }
 }
 
 #[test]
