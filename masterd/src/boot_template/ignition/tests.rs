@@ -81,7 +81,6 @@ fn every_version_knows_its_keys() {
 
 #[test]
 fn types_and_needed_keys() {
-    let user = |user: Value| json!({"passwd": {"users": [user]}});
     let storage = |list: &str, entry: Value| json!({"storage": {list: [entry]}});
     for (document, words) in [
         (
@@ -127,6 +126,23 @@ fn types_and_needed_keys() {
             storage("raid", json!({"name": "a", "level": "raid0", "devices": ["/a"], "spares": 1})),
             "`spares`",
         ),
+    ] {
+        is_refused(&document, words);
+    }
+}
+
+/// Looks at a document in every version from 3.3 on.
+fn is_refused(document: &Value, words: &str) {
+    for version in from("3.3.0") {
+        let why = check(&of_version(version, document)).expect_err(words);
+        assert!(why.contains(words), "{version}: {why}");
+    }
+}
+
+#[test]
+fn entries_that_do_not_go_together() {
+    let user = |user: Value| json!({"passwd": {"users": [user]}});
+    for (document, words) in [
         (user(json!({})), "`passwd.users[0].name` is missing"),
         (user(json!({"name": "a", "sshAuthorizedKeys": ["k", "k"]})), "\"k\" twice"),
         (json!({"passwd": {"users": [{"name": "a"}, {"name": "a"}]}}), "has name \"a\" twice"),
@@ -157,10 +173,7 @@ fn types_and_needed_keys() {
             "overlap",
         ),
     ] {
-        for version in from("3.3.0") {
-            let why = check(&of_version(version, &document)).expect_err(words);
-            assert!(why.contains(words), "{version}: {why}");
-        }
+        is_refused(&document, words);
     }
 }
 
