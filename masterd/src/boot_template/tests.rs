@@ -164,7 +164,7 @@ fn a_sample_machine_has_whatever_a_template_names() {
                  {{ (index .Info.Network.IPv4 1).MaskBits }}{{ .Spec.BMC.IPv4 }}{{ .Status.State }}\
                  {{ .Spec.RetireDate }}{{ with .Spec.Labels }}{{ .product }}{{ index . `a.b` }}{{ end }}";
     for ipam in [true, false] {
-        let mut config = cluster(0);
+        let mut config = cluster(1);
         if !ipam {
             config.ipam = None;
         }
