@@ -165,9 +165,9 @@ impl Agent for MemoryAgent {
             Request::LeaseSync(_) | Request::RamdiskClaim(_) => refuse("serves no rack"),
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,
-            Request::RenewBegin(_) | Request::RenewFinish(_) | Request::SetMachineCertificate(_) => {
-                refuse("has no files")
-            }
+            Request::RenewBegin(_)
+            | Request::RenewFinish(_)
+            | Request::SetMachineCertificate(_) => refuse("has no files"),
             Request::Leave(_) => refuse("cannot leave"),
             Request::NetworkApply(_) | Request::NetworkCommit(_) | Request::NetworkRollback(_) => {
                 refuse("has no network")

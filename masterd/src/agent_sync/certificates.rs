@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use model::node::Node;
-use rpc::calls::{CertificateWanted, KEY_REQUESTS_MAX, SERVED_ADDRESSES_MAX, SetMachineCertificate};
+use rpc::calls::{
+    CertificateWanted, KEY_REQUESTS_MAX, SERVED_ADDRESSES_MAX, SetMachineCertificate,
+};
 use stdx::daemon::chain;
 use tokio::task::JoinSet;
 
@@ -21,7 +23,9 @@ impl AgentSync {
         answering: &mut JoinSet<()>,
         wanted: Option<CertificateWanted>,
     ) {
-        let Some(wanted) = wanted.filter(|_| answering.len() < 2 * KEY_REQUESTS_MAX) else { return };
+        let Some(wanted) = wanted.filter(|_| answering.len() < 2 * KEY_REQUESTS_MAX) else {
+            return;
+        };
         let (sync, node) = (Arc::clone(self), Arc::clone(node));
         answering.spawn(async move {
             if let Err(why) = sync.certified(&node, wanted).await {
@@ -77,7 +81,8 @@ fn machine_at(config: &Config, node: &Node, address: IpAddr) -> Option<String> {
     let ranges = config.ipam.as_deref().and_then(|ipam| ipam.lease_ranges(rack).ok());
     let of_lease = || {
         let mut ranges = ranges.iter().flatten();
-        ranges.find(|range| (range.first..=range.last).contains(&address) || range.gateway == address)
+        ranges
+            .find(|range| (range.first..=range.last).contains(&address) || range.gateway == address)
     };
     of_machine
         .map(|machine| format!("machine {}", machine.serial))

@@ -378,7 +378,9 @@ fn is_constant(pipe: &PipeNode) -> bool {
         Expr::String(..) | Expr::Number(..) | Expr::Bool(..) => true,
         Expr::Identifier(_, name) => OF_CONSTANTS.contains(&name.as_str()),
         Expr::Pipe(_, pipe) => is_constant(pipe),
-        Expr::Field(..) | Expr::Variable(..) | Expr::Chain(..) | Expr::Dot(_) | Expr::Nil(_) => false,
+        Expr::Field(..) | Expr::Variable(..) | Expr::Chain(..) | Expr::Dot(_) | Expr::Nil(_) => {
+            false
+        }
     })
 }
 

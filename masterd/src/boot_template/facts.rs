@@ -71,8 +71,9 @@ pub(super) fn sample(config: &Config, role: &str, labels: &BTreeSet<String>) -> 
     let rules = config.ipam.as_deref().unwrap_or(&RULES);
     let index = rules.node_index_offset + 1;
     let addresses = rules.node_addresses(0, index).unwrap_or_default().into_iter().enumerate();
-    let network: BTreeMap<String, Json> =
-        addresses.map(|(at, address)| (format!("node{at}"), json!({"ipv4": [address], "ipv6": null}))).collect();
+    let network: BTreeMap<String, Json> = addresses
+        .map(|(at, address)| (format!("node{at}"), json!({"ipv4": [address], "ipv6": null})))
+        .collect();
     let bmc = rules.bmc_address(0, index).unwrap_or(Ipv4Addr::UNSPECIFIED);
     let labels: BTreeMap<&str, &str> =
         labels.iter().map(|name| (name.as_str(), "sample")).collect();

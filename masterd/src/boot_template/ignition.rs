@@ -71,7 +71,8 @@ pub(super) fn check(document: &Value) -> Result<Taken, String> {
     }
     let version = document.pointer("/ignition/version").and_then(Value::as_str);
     let version = version.ok_or_else(|| {
-        foreign::what_document(document).unwrap_or("it has no `ignition.version`, such as \"3.3.0\"")
+        foreign::what_document(document)
+            .unwrap_or("it has no `ignition.version`, such as \"3.3.0\"")
     })?;
     let in_full = in_full(version)?;
     let known = SPECS.iter().find(|(spec, ..)| *spec == version);

@@ -105,22 +105,37 @@ fn text_of_machine(template: &str) -> Result<String, TemplateError> {
 /// The words are sabakan's, as neco's templates use them.
 #[test]
 fn a_machine_is_told_as_by_sabakan() {
-    let place = |address: &str| {
-        json!({"address": address, "netmask": "255.255.255.192", "maskbits": 26, "gateway": "10.69.0.1"})
-    };
+    let place = |address: &str| json!({"address": address, "netmask": "255.255.255.192", "maskbits": 26, "gateway": "10.69.0.1"});
     let bmc = json!({"address": "10.72.16.4", "netmask": "255.255.240.0", "maskbits": 20, "gateway": "10.72.16.1"});
-    let read = |template: &str| -> Json { serde_json::from_str(&text_of_machine(template).unwrap()).unwrap() };
+    let read = |template: &str| -> Json {
+        serde_json::from_str(&text_of_machine(template).unwrap()).unwrap()
+    };
     assert_eq!(read("{{ json .Info.BMC }}"), json!({ "ipv4": bmc }));
     assert_eq!(read("{{ json (index .Info.Network.IPv4 0) }}"), place("10.69.0.4"));
     let whole = read("{{ json . }}");
     assert_eq!(whole["spec"]["index-in-rack"], 4, "{whole}");
     assert_eq!(whole["spec"]["register-date"], "2023-11-14T22:13:20Z");
-    assert_eq!(whole["status"], json!({"state": "uninitialized", "timestamp": "2023-11-14T22:13:20Z"}));
+    assert_eq!(
+        whole["status"],
+        json!({"state": "uninitialized", "timestamp": "2023-11-14T22:13:20Z"})
+    );
     for (template, told) in [
-        ("{{ .Info.BMC.IPv4.Netmask }}/{{ .Info.BMC.IPv4.MaskBits }} {{ .Info.BMC.IPv4.Gateway }}", "255.255.240.0/20 10.72.16.1"),
-        ("{{ (index .Info.Network.IPv4 1).MaskBits }} {{ (index .Info.Network.IPv4 1).Gateway }}", "26 10.69.0.65"),
-        ("{{ range .Info.Network.IPv4 }}{{ .Address }} {{ end }}", "10.69.0.4 10.69.0.68 10.69.0.132 "),
-        ("{{ .Status.State }} {{ .Spec.RegisterDate }}", "uninitialized 2023-11-14 22:13:20 +0000 UTC"),
+        (
+            "{{ .Info.BMC.IPv4.Netmask }}/{{ .Info.BMC.IPv4.MaskBits }} {{ .Info.BMC.IPv4.Gateway }}",
+            "255.255.240.0/20 10.72.16.1",
+        ),
+        (
+            "{{ (index .Info.Network.IPv4 1).MaskBits }} {{ (index .Info.Network.IPv4 1).Gateway }}",
+            "26 10.69.0.65",
+        ),
+        (
+            "{{ range .Info.Network.IPv4 }}{{ .Address }} {{ end }}",
+            "10.69.0.4 10.69.0.68 10.69.0.132 ",
+        ),
+        (
+            "{{ .Status.State }} {{ .Spec.RegisterDate }}",
+            "uninitialized 2023-11-14 22:13:20 +0000 UTC",
+        ),
         ("{{ print .Spec.RetireDate }}", "2023-11-14 22:13:20 +0000 UTC"),
         ("{{ json .Spec.RetireDate }}", "\"2023-11-14T22:13:20Z\""),
         ("{{ add 64600 .Spec.Rack }} {{ .Spec.Role }} {{ len .Spec.IPv6 }}", "64600 worker 0"),
@@ -149,7 +164,7 @@ fn a_sample_machine_has_whatever_a_template_names() {
                  {{ (index .Info.Network.IPv4 1).MaskBits }}{{ .Spec.BMC.IPv4 }}{{ .Status.State }}\
                  {{ .Spec.RetireDate }}{{ with .Spec.Labels }}{{ .product }}{{ index . `a.b` }}{{ end }}";
     for ipam in [true, false] {
-        let mut config = cluster(0);
+        let mut config = cluster(1);
         if !ipam {
             config.ipam = None;
         }
@@ -163,7 +178,10 @@ fn a_sample_machine_has_whatever_a_template_names() {
 fn other_files_are_named() {
     for (text, words) in [
         ("variant: fcos\nversion: 1.4.0\nstorage: {}\n", "Butane"),
-        ("variant: fcos\nversion: 1.4.0\npasswd:\n  users: [{name: \"{{ .Spec.Serial }}\"}]\n", "Butane"),
+        (
+            "variant: fcos\nversion: 1.4.0\npasswd:\n  users: [{name: \"{{ .Spec.Serial }}\"}]\n",
+            "Butane",
+        ),
         ("{\"variant\": \"fcos\", \"version\": \"1.4.0\"}", "Butane"),
         ("#cloud-config\nhostname: a\n", "cloud-init"),
     ] {

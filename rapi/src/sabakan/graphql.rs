@@ -57,7 +57,8 @@ pub(super) async fn serve(asked: Asked) -> Answer {
 
 /// Answers a query that stands in the target. What follows a link must not change anything.
 pub(super) async fn serve_query(asked: Asked) -> Answer {
-    let query = asked.value("query").ok_or_else(|| Refusal::bad("the parameter query is missing"))?;
+    let query =
+        asked.value("query").ok_or_else(|| Refusal::bad("the parameter query is missing"))?;
     let mut request = Request::new(query);
     if let Some(variables) = asked.value("variables") {
         let wrong = |error| Refusal::bad(format!("the parameter variables is no JSON: {error}"));

@@ -144,7 +144,12 @@ mod tests {
     fn a_document_names_the_server_that_it_came_from() {
         let text = format!("{{\"a\":\"{MY_URL}/a\",\"b\":\"{MY_URL_HTTPS}/b\"}}");
         for (host, tls_port, url, https) in [
-            ("front.example:5080", None, "https://front.example:5080", "https://front.example:5080"),
+            (
+                "front.example:5080",
+                None,
+                "https://front.example:5080",
+                "https://front.example:5080",
+            ),
             ("localhost:5081", Some(5080), "http://localhost:5081", "https://localhost:5080"),
             ("[::1]:5081", Some(5080), "http://[::1]:5081", "https://[::1]:5080"),
             ("[::1]", Some(5080), "http://[::1]", "https://[::1]:5080"),

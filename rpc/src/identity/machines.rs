@@ -135,7 +135,11 @@ mod tests {
         let granted: Vec<IpAddr> = granted.into_iter().collect();
         let made = authority.sign(&wanted.request, &name, &granted, now()).unwrap();
         shown.install(&layout, &made, wanted.addresses).unwrap();
-        assert_eq!(shown.wanted(served.clone()).unwrap(), None, "what is refused is not asked again");
+        assert_eq!(
+            shown.wanted(served.clone()).unwrap(),
+            None,
+            "what is refused is not asked again"
+        );
         assert_eq!(shown.wanted(set(&["10.69.0.3"])).unwrap(), None);
         assert!(shown.wanted(set(&["10.69.0.4"])).unwrap().is_some());
         // After a restart it is shown as before; of another key it is none.

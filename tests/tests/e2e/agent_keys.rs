@@ -63,7 +63,12 @@ impl Scene {
     /// What `openssl` finds out of a certificate that is shown to whoever wants this host.
     fn verified(&self, host: [&str; 2]) -> String {
         let mut openssl = Command::new("openssl");
-        openssl.args(["s_client", "-connect", &format!("{RACK_ADDRESS}:10443"), "-verify_return_error"]);
+        openssl.args([
+            "s_client",
+            "-connect",
+            &format!("{RACK_ADDRESS}:10443"),
+            "-verify_return_error",
+        ]);
         openssl.arg("-CAfile").arg(self.agent.layout().ca_certificate()).args(host);
         openssl.stdin(std::process::Stdio::null());
         run(openssl).stdout

@@ -58,7 +58,10 @@ fn templates_of_sabakan() {
         ("{{ slice .Spec.Serial 0 4 }} {{ len .Spec.IPv4 }}", "1234 2"),
         // A label that is missing is the empty text to Go; a value of a map in metadata is none.
         ("{{ index .Spec.Labels \"plain\" }}{{ \"plain\" | index .Spec.Labels }}", "a-ba-b"),
-        ("{{ eq (index .Spec.Labels \"zone\") \"\" }}{{ len (index .Spec.Labels \"zone\") }}", "true0"),
+        (
+            "{{ eq (index .Spec.Labels \"zone\") \"\" }}{{ len (index .Spec.Labels \"zone\") }}",
+            "true0",
+        ),
         ("{{ or (index .Spec.Labels \"zone\") \"none\" }}", "none"),
         ("{{ with .Spec.Labels }}{{ eq (index . \"zone\") \"\" }}{{ end }}", "true"),
         ("{{ eq (index (Metadata \"map\") \"zone\") \"\" }}", "false"),

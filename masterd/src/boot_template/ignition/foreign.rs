@@ -4,7 +4,8 @@ use serde_json::Value;
 
 const BUTANE: &str = "this is Butane's language, which no machine reads; translate it: \
                       `butane --strict FILE > config.ign`";
-const CLOUD_INIT: &str = "this is user data of cloud-init; `gnt cloud-init-template upload` takes it";
+const CLOUD_INIT: &str =
+    "this is user data of cloud-init; `gnt cloud-init-template upload` takes it";
 const YAML: &str = "this is YAML and no configuration of Ignition, which is JSON; of a template of sabakan, \
                     `sabactl ignitions set` makes one";
 

@@ -70,17 +70,23 @@ fn every_version_knows_its_keys() {
             let is_told = taken.warnings.iter().any(|warning| warning.contains(&format!("{key}`")));
             let is_within = *version < "3.2.0" && *since > "3.2.0" && key.contains("luks[")
                 || *version < "3.2.0" && key.contains("tang[");
-            assert!(is_told == (version < since) || is_within, "{version} {key}: {:?}", taken.warnings);
+            assert!(
+                is_told == (version < since) || is_within,
+                "{version} {key}: {:?}",
+                taken.warnings
+            );
         }
     }
 }
 
 #[test]
 fn types_and_needed_keys() {
-    let user = |user: Value| json!({"passwd": {"users": [user]}});
     let storage = |list: &str, entry: Value| json!({"storage": {list: [entry]}});
     for (document, words) in [
-        (file(&json!({"path": "/a", "mode": "0644"})), "`storage.files[0].mode` is a text; Ignition takes a whole number in decimal, as 420"),
+        (
+            file(&json!({"path": "/a", "mode": "0644"})),
+            "`storage.files[0].mode` is a text; Ignition takes a whole number in decimal, as 420",
+        ),
         (file(&json!({"path": "/a", "mode": 420.5})), "a whole number"),
         (file(&json!({"path": "/a", "mode": 4096})), "7777 in octal"),
         (file(&json!({"path": "/a", "mode": -1})), "7777 in octal"),
@@ -97,30 +103,77 @@ fn types_and_needed_keys() {
         (json!({"kernelArguments": {"shouldExist": "quiet"}}), "takes a list of texts there"),
         (json!({"kernelArguments": {"shouldExist": ["a"], "shouldNotExist": ["a"]}}), "both"),
         (json!({"ignition": {"timeouts": {"httpTotal": "30s"}}}), "takes a whole number there"),
-        (storage("filesystems", json!({"format": "ext4"})), "`storage.filesystems[0].device` is missing"),
+        (
+            storage("filesystems", json!({"format": "ext4"})),
+            "`storage.filesystems[0].device` is missing",
+        ),
         (storage("filesystems", json!({"device": "/a", "path": "/b"})), "no `format`"),
         (storage("filesystems", json!({"device": "/a", "format": "zfs"})), "no one of ext4"),
-        (storage("filesystems", json!({"device": "/a", "format": "vfat", "label": "123456789012"})), "takes 11"),
+        (
+            storage(
+                "filesystems",
+                json!({"device": "/a", "format": "vfat", "label": "123456789012"}),
+            ),
+            "takes 11",
+        ),
         (storage("links", json!({"path": "/a"})), "`storage.links[0].target` is missing"),
         (storage("luks", json!({"name": "a"})), "`storage.luks[0].device` is missing"),
-        (storage("raid", json!({"name": "a", "level": "raid7", "devices": ["/a"]})), "no one of linear"),
-        (storage("raid", json!({"name": "a", "level": "raid0", "devices": ["/a"], "spares": 1})), "`spares`"),
+        (
+            storage("raid", json!({"name": "a", "level": "raid7", "devices": ["/a"]})),
+            "no one of linear",
+        ),
+        (
+            storage("raid", json!({"name": "a", "level": "raid0", "devices": ["/a"], "spares": 1})),
+            "`spares`",
+        ),
+    ] {
+        is_refused(&document, words);
+    }
+}
+
+/// Looks at a document in every version from 3.3 on.
+fn is_refused(document: &Value, words: &str) {
+    for version in from("3.3.0") {
+        let why = check(&of_version(version, document)).expect_err(words);
+        assert!(why.contains(words), "{version}: {why}");
+    }
+}
+
+#[test]
+fn entries_that_do_not_go_together() {
+    let user = |user: Value| json!({"passwd": {"users": [user]}});
+    for (document, words) in [
         (user(json!({})), "`passwd.users[0].name` is missing"),
         (user(json!({"name": "a", "sshAuthorizedKeys": ["k", "k"]})), "\"k\" twice"),
         (json!({"passwd": {"users": [{"name": "a"}, {"name": "a"}]}}), "has name \"a\" twice"),
-        (json!({"storage": {"files": [{"path": "/a"}], "links": [{"path": "/a", "target": "b"}]}}), "\"/a\" twice"),
-        (json!({"storage": {"files": [{"path": "/a/b"}], "links": [{"path": "/a", "target": "b"}]}}), "behind the link"),
+        (
+            json!({"storage": {"files": [{"path": "/a"}], "links": [{"path": "/a", "target": "b"}]}}),
+            "\"/a\" twice",
+        ),
+        (
+            json!({"storage": {"files": [{"path": "/a/b"}], "links": [{"path": "/a", "target": "b"}]}}),
+            "behind the link",
+        ),
         (json!({"systemd": {"units": [{"name": "x"}]}}), "ends with one of .service"),
-        (json!({"systemd": {"units": [{"name": "x.service", "dropins": [{"name": "y"}]}]}}), ".conf"),
-        (json!({"systemd": {"units": [{"name": "x.service", "contents": "[Unit"}]}}), "without its `]`"),
-        (json!({"storage": {"disks": [{"device": "/a", "partitions": [{"sizeMiB": 1}]}]}}), "no `number`"),
-        (json!({"storage": {"disks": [{"device": "/a", "partitions": [
-            {"number": 1, "startMiB": 1, "sizeMiB": 2}, {"number": 2, "startMiB": 2, "sizeMiB": 2}]}]}}), "overlap"),
+        (
+            json!({"systemd": {"units": [{"name": "x.service", "dropins": [{"name": "y"}]}]}}),
+            ".conf",
+        ),
+        (
+            json!({"systemd": {"units": [{"name": "x.service", "contents": "[Unit"}]}}),
+            "without its `]`",
+        ),
+        (
+            json!({"storage": {"disks": [{"device": "/a", "partitions": [{"sizeMiB": 1}]}]}}),
+            "no `number`",
+        ),
+        (
+            json!({"storage": {"disks": [{"device": "/a", "partitions": [
+            {"number": 1, "startMiB": 1, "sizeMiB": 2}, {"number": 2, "startMiB": 2, "sizeMiB": 2}]}]}}),
+            "overlap",
+        ),
     ] {
-        for version in from("3.3.0") {
-            let why = check(&of_version(version, &document)).expect_err(words);
-            assert!(why.contains(words), "{version}: {why}");
-        }
+        is_refused(&document, words);
     }
 }
 
@@ -168,7 +221,9 @@ fn sources() {
     let hash = |hash: String| {
         file(&json!({"path": "/a", "contents": {"source": "", "verification": {"hash": hash}}}))
     };
-    for (value, since) in [(format!("sha512-{longest}"), "3.0.0"), (format!("sha256-{}", &longest[..64]), "3.1.0")] {
+    for (value, since) in
+        [(format!("sha512-{longest}"), "3.0.0"), (format!("sha256-{}", &longest[..64]), "3.1.0")]
+    {
         for version in from("3.0.0") {
             let document = of_version(version, &hash(value.clone()));
             assert_eq!(check(&document).is_ok(), version >= since, "{version}");
@@ -181,19 +236,39 @@ fn sources() {
 #[test]
 fn what_is_passed_over_is_told() {
     for (version, document, words) in [
-        ("3.3.0", file(&json!({"path": "/a", "contentss": {}})), "`storage.files[0].contentss` is no key"),
+        (
+            "3.3.0",
+            file(&json!({"path": "/a", "contentss": {}})),
+            "`storage.files[0].contentss` is no key",
+        ),
         ("3.3.0", file(&json!({"path": "/a", "contents": {"inline": "x"}})), "Butane"),
-        ("3.3.0", json!({"passwd": {"users": [{"name": "a", "ssh_authorized_keys": []}]}}), "Butane"),
-        ("3.3.0", json!({"systemd": {"units": [{"name": "a.service", "enable": true}]}}), "it knows contents"),
+        (
+            "3.3.0",
+            json!({"passwd": {"users": [{"name": "a", "ssh_authorized_keys": []}]}}),
+            "Butane",
+        ),
+        (
+            "3.3.0",
+            json!({"systemd": {"units": [{"name": "a.service", "enable": true}]}}),
+            "it knows contents",
+        ),
         ("3.3.0", json!({"networkd": {}}), "`networkd` is no key"),
         ("3.0.0", json!({"storage": {"luks": []}}), "`storage.luks` is no key"),
         ("3.3.0", file(&json!({"Path": "/a"})), "read as `path`"),
         ("3.5.0", file(&json!({"path": "/a", "mode": 0o4755})), "3.6.0"),
         ("3.3.0", json!({"ignition": {"proxy": {"httpsProxy": "http://a"}}}), "without TLS"),
-        ("3.3.0", json!({"systemd": {"units": [
-            {"name": "a.service", "enabled": true, "contents": "[Unit]\nA=b\n"}]}}), "[Install]"),
-        ("3.3.0", json!({"storage": {"files": [{"path": "/etc/systemd/system/a.service"}]},
-            "systemd": {"units": [{"name": "a.service", "contents": "[Unit]\nA=b\n"}]}}), "newer systems refuse"),
+        (
+            "3.3.0",
+            json!({"systemd": {"units": [
+            {"name": "a.service", "enabled": true, "contents": "[Unit]\nA=b\n"}]}}),
+            "[Install]",
+        ),
+        (
+            "3.3.0",
+            json!({"storage": {"files": [{"path": "/etc/systemd/system/a.service"}]},
+            "systemd": {"units": [{"name": "a.service", "contents": "[Unit]\nA=b\n"}]}}),
+            "newer systems refuse",
+        ),
     ] {
         let taken = check(&of_version(version, &document)).unwrap();
         let [warning] = taken.warnings.as_slice() else { panic!("{:?}", taken.warnings) };
@@ -206,26 +281,37 @@ fn what_is_passed_over_is_told() {
 /// What one version takes and another does not.
 #[test]
 fn versions_differ() {
-    let clevis = |clevis: Value| {
-        json!({"storage": {"luks": [{"name": "a", "device": "/a", "clevis": clevis}]}})
-    };
-    let partitions = |partitions: Value| {
-        json!({"storage": {"disks": [{"device": "/a", "partitions": partitions}]}})
-    };
+    let clevis = |clevis: Value| json!({"storage": {"luks": [{"name": "a", "device": "/a", "clevis": clevis}]}});
+    let partitions = |partitions: Value| json!({"storage": {"disks": [{"device": "/a", "partitions": partitions}]}});
     let tang = json!([{"url": "http://a", "thumbprint": "x", "advertisement": "{"}]);
     for (document, taken) in [
-        (json!({"storage": {"filesystems": [{"device": "/a", "format": "none"}]}}), "3.3.0 3.4.0 3.5.0 3.6.0"),
+        (
+            json!({"storage": {"filesystems": [{"device": "/a", "format": "none"}]}}),
+            "3.3.0 3.4.0 3.5.0 3.6.0",
+        ),
         (clevis(json!({"custom": {"pin": "own", "config": "x"}})), "3.0.0 3.1.0 3.6.0"),
         (clevis(json!({"custom": {"needsNetwork": true}})), "3.0.0 3.1.0 3.2.0"),
         (clevis(json!({"custom": {}, "tpm2": true})), "3.0.0 3.1.0 3.3.0 3.4.0 3.5.0 3.6.0"),
         (clevis(json!({"tang": tang})), "3.0.0 3.1.0 3.2.0 3.3.0"),
-        (partitions(json!([{"label": "a"}, {"number": 1, "shouldExist": false}])), "3.4.0 3.5.0 3.6.0"),
+        (
+            partitions(json!([{"label": "a"}, {"number": 1, "shouldExist": false}])),
+            "3.4.0 3.5.0 3.6.0",
+        ),
         (json!({"ignition": {"config": {"merge": [{}]}}}), "3.0.0"),
-        (json!({"storage": {"luks": [{"name": "a", "device": "/a", "cex": {"enabled": true},
-            "clevis": {"tpm2": true}}]}}), "3.0.0 3.1.0 3.2.0 3.3.0 3.4.0"),
-        (json!({"storage": {"luks": [{"name": "a", "device": "/a", "openOptions": ["a", "a"]}]}}), "3.0.0 3.1.0 3.2.0 3.3.0"),
-        (json!({"storage": {"files": [{"path": "/etc/systemd/system/a.service"}]},
-            "systemd": {"units": [{"name": "a.service", "contents": "[Unit]\nA=b\n"}]}}), "3.0.0 3.1.0 3.2.0 3.3.0"),
+        (
+            json!({"storage": {"luks": [{"name": "a", "device": "/a", "cex": {"enabled": true},
+            "clevis": {"tpm2": true}}]}}),
+            "3.0.0 3.1.0 3.2.0 3.3.0 3.4.0",
+        ),
+        (
+            json!({"storage": {"luks": [{"name": "a", "device": "/a", "openOptions": ["a", "a"]}]}}),
+            "3.0.0 3.1.0 3.2.0 3.3.0",
+        ),
+        (
+            json!({"storage": {"files": [{"path": "/etc/systemd/system/a.service"}]},
+            "systemd": {"units": [{"name": "a.service", "contents": "[Unit]\nA=b\n"}]}}),
+            "3.0.0 3.1.0 3.2.0 3.3.0",
+        ),
     ] {
         let all = from("3.0.0").filter(|version| check(&of_version(version, &document)).is_ok());
         assert_eq!(all.collect::<Vec<_>>().join(" "), taken, "{document}");
@@ -241,21 +327,43 @@ fn version_2() {
         (file(&json!({"path": "/a"})), "2.2.0 2.3.0"),
         (file(&json!({"path": "a", "filesystem": "root"})), "2.2.0 2.3.0"),
         (file(&json!({"path": "/a/", "filesystem": "root"})), ""),
-        (file(&json!({"path": "/a", "filesystem": "root", "append": true, "overwrite": true})), "2.2.0 2.3.0"),
-        (json!({"storage": {"files": [{"path": "/a", "filesystem": "x"}, {"path": "/a", "filesystem": "x"}]}}), ""),
+        (
+            file(&json!({"path": "/a", "filesystem": "root", "append": true, "overwrite": true})),
+            "2.2.0 2.3.0",
+        ),
+        (
+            json!({"storage": {"files": [{"path": "/a", "filesystem": "x"}, {"path": "/a", "filesystem": "x"}]}}),
+            "",
+        ),
         (disk(json!([{"start": 1}])), "2.2.0 2.3.0"),
-        (disk(json!([{"number": 1, "start": 2048, "size": 4096}, {"number": 2, "start": 4096, "size": 1}])), "2.2.0 2.3.0"),
-        (disk(json!([{"number": 1, "start": 2048, "size": 4096}, {"number": 2, "start": 4096}])), "2.2.0"),
+        (
+            disk(
+                json!([{"number": 1, "start": 2048, "size": 4096}, {"number": 2, "start": 4096, "size": 1}]),
+            ),
+            "2.2.0 2.3.0",
+        ),
+        (
+            disk(json!([{"number": 1, "start": 2048, "size": 4096}, {"number": 2, "start": 4096}])),
+            "2.2.0",
+        ),
         (disk(json!([{"number": 1, "start": 2048}, {"number": 2, "sizeMiB": 1}])), "2.3.0"),
         (disk(json!([{"number": 1, "shouldExist": false, "label": "a"}])), "2.3.0"),
         (disk(json!([{"number": 1, "label": "a:b"}])), ""),
         (filesystem(json!({})), "2.2.0 2.3.0"),
         (filesystem(json!({"path": "/a", "mount": mount})), "2.2.0 2.3.0"),
         (filesystem(json!({"mount": {"device": "/a", "format": ""}})), "2.2.0 2.3.0"),
-        (filesystem(json!({"mount": {"device": "/a", "format": "ext4", "create": {}, "wipeFilesystem": true}})), "2.2.0 2.3.0"),
+        (
+            filesystem(
+                json!({"mount": {"device": "/a", "format": "ext4", "create": {}, "wipeFilesystem": true}}),
+            ),
+            "2.2.0 2.3.0",
+        ),
         (json!({"passwd": {"users": [{"name": "a", "create": {}, "uid": 1}]}}), "2.2.0 2.3.0"),
         (json!({"networkd": {"units": [{"name": "a.service"}]}}), "2.2.0 2.3.0"),
-        (json!({"networkd": {"units": [{"name": "a.netdev", "contents": "[Match"}]}}), "2.2.0 2.3.0"),
+        (
+            json!({"networkd": {"units": [{"name": "a.netdev", "contents": "[Match"}]}}),
+            "2.2.0 2.3.0",
+        ),
         (json!({"systemd": {"units": [{"name": "a.service", "enable": "true"}]}}), "2.2.0 2.3.0"),
     ] {
         let versions = ["2.2.0", "2.3.0"].into_iter();

@@ -147,7 +147,10 @@ mod tests {
             ("[Unit]\nA\nB=c\n", Err("has an option without `=`")),
             ("[Unit]\nA", Err("has an option without `=`")),
             (&format!("[Unit]\nA={long}\n"), Err("has a line of more than 2,048 bytes")),
-            (&format!("[Unit]\nA=b\n#{}\n", "ä".repeat(2_000)), Err("has a line of more than 2,048 bytes")),
+            (
+                &format!("[Unit]\nA=b\n#{}\n", "ä".repeat(2_000)),
+                Err("has a line of more than 2,048 bytes"),
+            ),
             (&format!("[Unit]\nA=b\n#{}\n", "ä".repeat(900)), Ok(false)),
         ] {
             assert_eq!(has_install(text), told, "{text}");

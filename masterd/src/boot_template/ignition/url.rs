@@ -61,7 +61,8 @@ impl<'a> Url<'a> {
     pub(super) fn has_empty_version(&self) -> bool {
         let pairs = self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
         let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        pairs.find(|(key, value)| *key == "versionId" && is_escaped(value))
+        pairs
+            .find(|(key, value)| *key == "versionId" && is_escaped(value))
             .is_some_and(|(_, value)| value.is_empty())
     }
 
@@ -129,7 +130,8 @@ fn is_plain(byte: u8) -> bool {
 
 /// Whether all of it can be in a host's name; only what is no ASCII can be escaped there.
 fn is_of_host(text: &str) -> bool {
-    let is_escaped = |escape: Option<u8>| escape.is_some_and(|byte| !byte.is_ascii() || byte == b'%');
+    let is_escaped =
+        |escape: Option<u8>| escape.is_some_and(|byte| !byte.is_ascii() || byte == b'%');
     text.bytes().all(|byte| byte == b'%' || is_plain(byte)) && escapes(text).all(is_escaped)
 }
 
@@ -153,8 +155,7 @@ pub(super) fn check_data(url: &str) -> Result<(), &'static str> {
         let decoded = BASE64.decode(file).map(drop);
         return decoded.map_err(|_error| "has a file that is no Base64 with padding");
     }
-    let is_data =
-        |b: u8| b.is_ascii() && !b.is_ascii_control() && !NOT_OF_DATA.contains(&b);
+    let is_data = |b: u8| b.is_ascii() && !b.is_ascii_control() && !NOT_OF_DATA.contains(&b);
     match file.bytes().all(is_data) && is_escaped(file) {
         true => Ok(()),
         false => Err("has a character that must be escaped, as %20 for a blank"),

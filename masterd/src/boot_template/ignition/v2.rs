@@ -116,11 +116,7 @@ static DIRECTORY: Object = Object { keys: &[NODE, &[Key::new("mode", Mode)]], ru
 static FILE: Object = Object {
     keys: &[
         NODE,
-        &[
-            Key::new("append", Truth),
-            Key::new("contents", An(&CONTENTS)),
-            Key::new("mode", Mode),
-        ],
+        &[Key::new("append", Truth), Key::new("contents", An(&CONTENTS)), Key::new("mode", Mode)],
     ],
     rules: &[storage::append_or_overwrite],
 };

@@ -100,10 +100,7 @@ pub(super) static TIMEOUTS: Object = Object {
 };
 
 static KERNEL_ARGUMENTS: Object = Object {
-    keys: &[&[
-        Key::new("shouldExist", TextsOnce(any)),
-        Key::new("shouldNotExist", TextsOnce(any)),
-    ]],
+    keys: &[&[Key::new("shouldExist", TextsOnce(any)), Key::new("shouldNotExist", TextsOnce(any))]],
     rules: &[between::kernel_arguments],
 };
 

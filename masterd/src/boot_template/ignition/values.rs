@@ -63,7 +63,9 @@ pub(super) fn filled(text: &str, _spec: Spec) -> Checked {
 
 /// The name of a user or group. Ignition finds out that it is none when it makes the account.
 pub(super) fn account(name: &str, _spec: Spec) -> Checked {
-    check(!name.is_empty() && !name.contains(['/', '\n']), || format!("is {name:?}, which is no name"))
+    check(!name.is_empty() && !name.contains(['/', '\n']), || {
+        format!("is {name:?}, which is no name")
+    })
 }
 
 /// A path from the root on.

@@ -204,11 +204,15 @@ fn machines_are_asked_for_and_set_by_graphql() {
     assert_eq!(front.answer("alice", &plain).0, 415);
     // What stands in a link reads alone.
     let asked = |user: &str, query: &str| {
-        let query = ["-G", "--data-urlencode", query, "--data-urlencode", "variables={\"s\":\"s1\"}"];
+        let query =
+            ["-G", "--data-urlencode", query, "--data-urlencode", "variables={\"s\":\"s1\"}"];
         front.answer(user, &[&query[..], &["/graphql"]].concat())
     };
     let query = "query=query q($s: ID!) { machine(serial: $s) { spec { rack } } }";
-    assert_eq!(asked("bob", query), (200, r#"{"data":{"machine":{"spec":{"rack":0}}}}"#.to_owned()));
+    assert_eq!(
+        asked("bob", query),
+        (200, r#"{"data":{"machine":{"spec":{"rack":0}}}}"#.to_owned())
+    );
     let set = "query=mutation { setMachineState(serial: \"s1\", state: HEALTHY) { state } }";
     assert_eq!((asked("alice", set).0, asked("alice", "other=1").0), (406, 400));
     assert_eq!(asked("nobody", query).0, 401);

@@ -176,7 +176,8 @@ fn urls_are_those_of_the_door(front: &Front, plain: &str) {
     let files = serde_json::json!([
         {"path": "/a", "contents": {"source": "{{ MyURL }}/a"}},
         {"path": "/b", "contents": {"source": "{{ MyURLHTTPS }}/b"}}]);
-    let template = serde_json::json!({"ignition": {"version": "3.3.0"}, "storage": {"files": files}});
+    let template =
+        serde_json::json!({"ignition": {"version": "3.3.0"}, "storage": {"files": files}});
     for (method, path, body) in [
         ("PUT", "/api/v1/config/ipam", tests::cluster::IPAM),
         ("POST", "/api/v1/machines", r#"[{"serial": "SN1", "role": "worker"}]"#),

@@ -71,7 +71,8 @@ pub(in super::super) fn numbers(disk: &Json, _look: &mut Look<'_>) -> Result<(),
 
 /// No label is there twice.
 pub(in super::super) fn labels(disk: &Json, _look: &mut Look<'_>) -> Result<(), String> {
-    let labels = list(disk, "partitions").iter().filter_map(|partition| partition["label"].as_str());
+    let labels =
+        list(disk, "partitions").iter().filter_map(|partition| partition["label"].as_str());
     once(labels).map_err(|twice| format!("has the partition label {twice:?} twice"))
 }
 

@@ -131,7 +131,8 @@ pub(in super::super) fn mount_or_path(
         (true, true) => return Err("has both `mount` and `path`".to_owned()),
         (true, false) | (false, true) => {}
     }
-    if has(mount, "create") && (truth(mount, "wipeFilesystem") || !list(mount, "options").is_empty())
+    if has(mount, "create")
+        && (truth(mount, "wipeFilesystem") || !list(mount, "options").is_empty())
     {
         return Err("has `mount.create` beside `wipeFilesystem` or `options`".to_owned());
     }
