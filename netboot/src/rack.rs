@@ -87,8 +87,6 @@ pub struct Racks {
 /// Addresses at which machines are served by HTTP, by rack.
 pub type Places = BTreeMap<u32, Vec<SocketAddr>>;
 
-}
-
 impl Racks {
     /// Serves `documents` from the start.
     #[must_use]

@@ -82,7 +82,7 @@ pub enum Subject {
 
 impl Subject {
     /// Every [`Subject::word`].
-    pub const WORDS: [&str; 15] = [
+    pub const WORDS: [&str; 16] = [
         "agent",
         "callers",
         "clock-off",

@@ -100,7 +100,7 @@ fn correct_within(seen: &mut Observation, clocks: Clocks, at: Timestamp, moved: 
 
 /// Moves times of the future to now, in their order: it tells which word was the later one.
 fn correct_ramdisk(heard: &mut Ramdisk, clocks: Clocks) {
-    let Ramdisk { booted, token_told, agent, enrolling } = heard;
+    let Ramdisk { booted, token_told, told_by: _, agent, enrolling } = heard;
     let mut times: Vec<&mut Timestamp> = booted.iter_mut().chain(token_told).collect();
     times.extend(agent.iter_mut().map(|agent| &mut agent.heard));
     times.extend(enrolling.iter_mut().map(|enrolling| &mut enrolling.told));
