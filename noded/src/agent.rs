@@ -10,10 +10,11 @@ use blobs::{BlobError, Blobs};
 use model::Timestamp;
 use model::layout::Layout;
 use rpc::calls::{
-    ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, BlobAppend, BlobKeep, Exchange, Leave,
-    MasterAddressDown, MasterAddressHere, MasterAddressUp, MasterViewed, Membership, NodeFacts,
-    NodeHeld, NodeVersion, PIECE_BYTES, PowercycleScheduled, RackHeld, RackPush, RackWithdraw,
-    SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX, TestDelay,
+    ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, BlobAppend, BlobKeep, Exchange,
+    LeaseRelease, LeaseReleased, Leave, MasterAddressDown, MasterAddressHere, MasterAddressUp,
+    MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion, PIECE_BYTES, PowercycleScheduled,
+    RackHeld, RackPush, RackWithdraw, SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX,
+    TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
 use rpc::identity::NodeIdentity;
@@ -30,6 +31,7 @@ use crate::master_address::MasterAddress;
 use crate::metrics::Calls;
 use crate::powercycle::Powercycle;
 use crate::ssconf;
+use netboot::dhcp::server::Learner;
 use netboot::key_desk::KeyDesk;
 use netboot::lease_sync;
 use netboot::ledger::Ledger;
@@ -73,6 +75,7 @@ pub struct Agent {
     ssconf: Arc<ssconf::Files>,
     network: Arc<HostNetworks>,
     keys: Arc<KeyDesk>,
+    dhcp: watch::Receiver<Option<Learner>>,
     left: Notify,
 }
 
@@ -105,6 +108,8 @@ pub struct Parts {
     pub network: Arc<HostNetworks>,
     /// Where machines wait for the keys of their disks.
     pub keys: Arc<KeyDesk>,
+    /// The DHCP server, while it runs.
+    pub dhcp: watch::Receiver<Option<Learner>>,
     /// Versions of the protocol that it understands.
     pub versions: Versions,
 }
@@ -139,6 +144,7 @@ impl Agent {
             powercycle,
             network,
             keys,
+            dhcp,
             versions,
         } = parts;
         let ssconf = Arc::new(ssconf::Files::new(&layout));
@@ -162,6 +168,7 @@ impl Agent {
             ssconf,
             network,
             keys,
+            dhcp,
             left: Notify::new(),
         }
     }
@@ -287,6 +294,19 @@ impl Agent {
         show_allow_list(self.layout.clone(), &self.membership, list.clone()).await;
         self.allowed.replace(list);
         Ok(())
+    }
+
+    /// Ends a lease, durably, whoever has it.
+    async fn release_lease(&self, call: LeaseRelease) -> Result<LeaseReleased, Failure> {
+        let server = self.dhcp.borrow().clone();
+        let Some(server) = server else {
+            let text = "this agent serves no DHCP at the moment; see gnt rack status";
+            return Err(Failure::failed(text));
+        };
+        let ended = server.end(call.address).await;
+        let ended = ended.map_err(|error| Failure::failed(chain(&error)))?;
+        let ended = ended.map_err(|error| Failure::failed(chain(&error)))?;
+        Ok(LeaseReleased { client: ended.map(|record| record.client.to_string()) })
     }
 
     async fn master_address_up(&self, call: MasterAddressUp) -> Result<AddressChanged, Failure> {
@@ -443,6 +463,7 @@ impl Agent {
                 let tell = |call| lease_sync::tell(&self.ledger, &self.racks, call, interrupt);
                 answer(call, tell).await
             }
+            Request::LeaseRelease(call) => answer(call, |call| self.release_lease(call)).await,
             Request::NetworkApply(call) => {
                 answer(call, async |call| self.network.apply(&call).await).await
             }

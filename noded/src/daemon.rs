@@ -142,6 +142,7 @@ impl Daemon {
         let (calls, desk) = (Arc::new(Calls::default()), Arc::<KeyDesk>::default());
         let (directory, root) = (settings.layout.host_network(), settings.layout.root().to_owned());
         let network = HostNetworks::open(&directory, root, settings.clock.clone()).await;
+        let (server, learners) = watch::channel(None);
         let agent = Arc::new(Agent::new(Parts {
             layout: settings.layout.clone(),
             membership,
@@ -156,6 +157,7 @@ impl Daemon {
             powercycle: Arc::clone(&settings.powercycle),
             network: Arc::clone(&network),
             keys: Arc::clone(&desk),
+            dhcp: learners.clone(),
             versions: settings.versions,
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), obeyed);
@@ -169,7 +171,6 @@ impl Daemon {
         let boot = boot_listener.local_addr().map_err(failed)?;
         let (stop, _) = watch::channel(false);
         let daemon = Self { agent, ledger, rpc, boot, stop, tasks: Tasks::new() };
-        let (server, learners) = watch::channel(None);
         let asking = lease_sync::Asking {
             ledger: Arc::clone(&daemon.ledger),
             own: identity.name().clone(),

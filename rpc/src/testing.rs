@@ -161,6 +161,7 @@ impl Agent for MemoryAgent {
             Request::RackWithdraw(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::KeyAnswer(_) => refuse("nobody asked"),
             Request::LeaseSync(_) => refuse("serves no rack"),
+            Request::LeaseRelease(_) => refuse("serves no rack"),
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,
             Request::RenewBegin(_) | Request::RenewFinish(_) => refuse("has no files"),
