@@ -31,8 +31,9 @@ pub(crate) enum Lease {
         list: ListArguments,
     },
     /// End the lease of an address; its host asks for another one when it renews.
-    #[command(after_help = "An agent gives the address to another client when no host answers for it. Make \
-                            sure that nothing uses it any more.")]
+    #[command(
+        after_help = "Make sure that no host uses the address any more: another one may get it."
+    )]
     Release {
         /// The address.
         address: Ipv4Addr,

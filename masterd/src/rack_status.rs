@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use model::image::{BootTarget, ImageFiles};
+use model::ipam::LeaseRange;
 use model::machine::{BootStage, Machine};
 use model::node::{Node, NodeRole};
 use model::rack::LeaseState;
@@ -157,7 +158,8 @@ pub fn status(config: &Config, rack: u32, known: Known<'_>) -> RackStatus {
 }
 
 /// How many addresses are leased of those that the agents serve, and how many these are: a rack has a
-/// range in each of its networks, and agents serve those in which they have an address.
+/// range in each of its networks, and agents serve those in which they have an address. Before any agent
+/// told, all of them count.
 fn use_of_ranges(
     config: &Config,
     rack: u32,
@@ -166,16 +168,25 @@ fn use_of_ranges(
 ) -> (usize, u64) {
     let told = config.agents_of(rack).filter_map(|node| contacts.get(&node.name));
     let told = told.flat_map(|contact| &contact.held.lease_ranges).filter(|range| range.rack == rack);
-    let served: BTreeMap<_, _> = told.map(|range| (range.first, range)).collect();
+    let addresses = |told: usize| u64::try_from(told).unwrap_or(u64::MAX);
+    let mut served: BTreeMap<_, _> =
+        told.map(|range| (range.first, (range.last, addresses(range.addresses)))).collect();
+    if served.is_empty() {
+        let ranges = config.ipam.as_ref().and_then(|ipam| ipam.lease_ranges(rack).ok());
+        let size = |range: &LeaseRange| {
+            u64::from(u32::from(range.last)).saturating_sub(u32::from(range.first).into()) + 1
+        };
+        let all = ranges.iter().flatten().map(|range| (range.first, (range.last, size(range))));
+        served = all.collect();
+    }
     let ends = (rack, now)..=(rack, Timestamp::from_micros(i64::MAX));
     let is_served = |address: Ipv4Addr| {
         let range = served.range(..=address).next_back();
-        range.is_some_and(|(_, range)| address <= range.last)
+        range.is_some_and(|(_, (last, _))| address <= *last)
     };
     let live = config.leases.by.end.within(ends).map(|(_, lease)| lease);
     let leases = live.filter(|lease| lease.state == LeaseState::Bound && is_served(lease.address));
-    let addresses = served.values().map(|range| u64::try_from(range.addresses).unwrap_or(u64::MAX));
-    (leases.count(), addresses.sum())
+    (leases.count(), served.values().map(|(_, addresses)| addresses).sum())
 }
 
 /// The fault of the master's node where its clock is the one that is wrong.
@@ -410,6 +421,7 @@ mod tests {
         ];
         assert_eq!(found.warnings, told);
         assert_eq!((found.machines, found.leases, found.stages["none"]), (1, 0, 1));
+        assert!(found.range > 0);
         stranger.serial = None;
         assert_eq!(of(&stranger).warnings, told[..2], "a lease alone is no wish to boot");
     }
@@ -439,7 +451,7 @@ mod tests {
             let found = status(&config, 1, known(contacts, &[], 0));
             (found.leases, found.range)
         };
-        assert_eq!(of(&contacts), (0, 0), "no agent told that it serves");
+        assert!(of(&contacts).1 > 31, "no agent told which networks it serves");
         for (name, own) in [("n2.example", 16), ("n3.example", 15)] {
             let contact = Contact { held: AgentHeld { lease_ranges: vec![range(own)], ..AgentHeld::default() }, ..Contact::default() };
             contacts.insert(name.parse().unwrap(), contact);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use model::rack::{Event, LEASE_SECONDS, Lease, LeaseState, Observation};
+use model::rack::{Event, GUEST_LEASE_SECONDS, LEASE_SECONDS, Lease, LeaseState, Observation};
 use model::{MacAddress, NodeName, Serial, Timestamp};
 use parking_lot::Mutex;
 
@@ -72,9 +72,15 @@ impl Strangers {
         let by_serial = seen.serial.clone().filter(|_| seen.mac.is_none());
         let key = (seen.rack, seen.mac, by_serial);
         if let Some(known) = all.get_mut(&key) {
-            let serial = seen.serial.clone().or_else(|| known.serial.take());
-            let (first, count) = (known.first, known.count.saturating_add(1));
-            *known = Stranger { serial, first, count, ..seen };
+            let (first, last) = (known.first.min(seen.first), known.last.max(seen.last));
+            let count = known.count.saturating_add(1);
+            // An agent may tell late what it saw before another one did.
+            let (newer, older) = match seen.last >= known.last {
+                true => (seen, known.clone()),
+                false => (known.clone(), seen),
+            };
+            let serial = newer.serial.clone().or(older.serial);
+            *known = Stranger { serial, first, last, count, ..newer };
             return;
         }
         if all.len() >= STRANGERS_MAX {
@@ -97,7 +103,7 @@ impl Strangers {
                 && !all.contains_key(&(lease.rack, Some(lease.mac), None))
         };
         found.extend(config.leases.values().filter(live).take(STRANGERS_MAX).map(|lease| {
-            let begun = lease.until.plus_seconds(-i64::from(LEASE_SECONDS));
+            let begun = lease.until.plus_seconds(-lease_seconds(config, lease.rack));
             Stranger {
                 rack: lease.rack,
                 mac: Some(lease.mac),
@@ -112,6 +118,12 @@ impl Strangers {
         found.sort_by_key(|one| (one.rack, std::cmp::Reverse(one.last)));
         found
     }
+}
+
+/// How long a lease of an unknown card lasts.
+fn lease_seconds(config: &Config, rack: u32) -> i64 {
+    let has_known_cards = config.machines_in(rack).any(|machine| !machine.mac.is_empty());
+    i64::from(if has_known_cards { GUEST_LEASE_SECONDS } else { LEASE_SECONDS })
 }
 
 fn is_registered(seen: &Stranger, config: &Config) -> bool {
@@ -165,6 +177,25 @@ mod tests {
         assert_eq!(strangers.all(&config, NOW), []);
         see(&strangers, &config, [asked("s1", 1)]);
         assert_eq!(strangers.all(&config, NOW), []);
+    }
+
+    #[test]
+    fn what_is_told_late_was_seen_before() {
+        let (strangers, config) = (Strangers::default(), config(&[]));
+        let tell = |agent: &str, seconds, observation| {
+            let event = Event { number: 1, at: NOW.plus_seconds(seconds), observation };
+            strangers.see(&agent.parse().unwrap(), &config, &[event]);
+            let [one] = strangers.all(&config, NOW).try_into().unwrap();
+            (one.first, one.last, one.agent.unwrap().to_string(), one.serial.is_some())
+        };
+        let at = |first, last, agent: &str, has_serial| {
+            let times = (NOW.plus_seconds(first), NOW.plus_seconds(last));
+            (times.0, times.1, agent.to_owned(), has_serial)
+        };
+        assert_eq!(tell("n2", 50, lease(1)), at(50, 50, "n2", false));
+        assert_eq!(tell("n3", 10, asked("s1", 1)), at(10, 50, "n2", true));
+        assert_eq!(tell("n3", 60, lease(1)), at(10, 60, "n3", true));
+        assert_eq!(tell("n2", 55, lease(1)), at(10, 60, "n3", true));
     }
 
     #[test]

@@ -36,10 +36,10 @@ pub use group::{GroupAdd, GroupAssignNodes, GroupRemove, GroupRename, GroupSetPa
 pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{
-    Clearable, DhcpSet, IpamSet, LeaseRelease, MachineAdd, MachineAwait, MachineBmcRemove, MachineBmcSet,
-    MachineDiskKeyAdd, MachineDiskKeysRemove, MachineExpire, MachineHealth, MachineInspect,
-    MachinePower, MachineProvision, MachineRemove, MachineSetParams, MachineSetState, RackPush,
-    Removable,
+    Clearable, DhcpSet, IpamSet, LeaseRelease, MachineAdd, MachineAwait, MachineBmcRemove,
+    MachineBmcSet, MachineDiskKeyAdd, MachineDiskKeysRemove, MachineExpire, MachineHealth,
+    MachineInspect, MachinePower, MachineProvision, MachineRemove, MachineSetParams,
+    MachineSetState, RackPush, Removable,
 };
 pub use network::{
     MachineReapply, NetworkAdd, NetworkClaim, NetworkConnect, NetworkDisconnect, NetworkRelease,

@@ -22,8 +22,8 @@ use crate::machine::{BootStage, StageSeen, is_zero};
 use crate::name::NodeName;
 use crate::power_cycle::{ExpectedRamdisk, Ramdisk};
 use crate::serial::Serial;
-pub use crate::shares::LEASE_SECONDS;
 use crate::shares::Part;
+pub use crate::shares::{GUEST_LEASE_SECONDS, LEASE_SECONDS};
 use crate::time::Timestamp;
 
 /// What the master compiled for one rack.

@@ -1,4 +1,4 @@
-//! Core: which agent of a rack leases which of its dynamic addresses (DESIGN §9).
+//! Core: which agent of a rack leases which of its dynamic addresses.
 //!
 //! Agents answer without the master and without each other, so each dynamic address belongs to one of
 //! them. A share moves when its agent took a document without it, or is no agent of the rack any more,
@@ -11,6 +11,9 @@ use crate::time::Timestamp;
 
 /// Seconds that a lease lasts.
 pub const LEASE_SECONDS: u32 = 3_600;
+/// The same of a card that is in no inventory, in a rack with machines whose cards are known: an unknown
+/// machine is registered within it, or asks again, and what nobody uses is soon there for others.
+pub const GUEST_LEASE_SECONDS: u32 = 600;
 /// Parts of the lease range of each rack: the most agents that lease in one rack.
 pub const PARTS: usize = 4;
 

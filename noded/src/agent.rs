@@ -12,10 +12,11 @@ use model::Timestamp;
 use model::layout::Layout;
 use model::rack_fault::RackFault;
 use rpc::calls::{
-    ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, BlobAppend, BlobKeep, Exchange, Leave,
-    MasterAddressDown, MasterAddressHere, MasterAddressUp, MasterViewed, Membership, NodeFacts,
-    NodeHeld, NodeVersion, PIECE_BYTES, PowercycleScheduled, RackHeld, RackPush, RackWithdraw,
-    SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX, TROUBLES_MAX, TestDelay,
+    ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, BlobAppend, BlobKeep, Exchange,
+    LeaseRelease, LeaseReleased, Leave, MasterAddressDown, MasterAddressHere, MasterAddressUp,
+    MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion, PIECE_BYTES, PowercycleScheduled,
+    RackHeld, RackPush, RackWithdraw, SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX,
+    TROUBLES_MAX, TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
 use rpc::identity::NodeIdentity;
@@ -33,6 +34,7 @@ use crate::master_address::MasterAddress;
 use crate::metrics::Calls;
 use crate::powercycle::Powercycle;
 use crate::ssconf;
+use netboot::dhcp::server::Learner;
 use netboot::key_desk::KeyDesk;
 use netboot::lease_sync;
 use netboot::ledger::Ledger;
@@ -81,6 +83,7 @@ pub struct Agent {
     keys: Arc<KeyDesk>,
     machines: Arc<MachineCertificates>,
     claims: Arc<Claims>,
+    dhcp: watch::Receiver<Option<Learner>>,
     left: Notify,
 }
 
@@ -117,6 +120,8 @@ pub struct Parts {
     pub machines: Arc<MachineCertificates>,
     /// Has the agents of a rack agree on who tells a secret.
     pub claims: Arc<Claims>,
+    /// The DHCP server, while it runs.
+    pub dhcp: watch::Receiver<Option<Learner>>,
     /// Versions of the protocol that it understands.
     pub versions: Versions,
 }
@@ -153,6 +158,7 @@ impl Agent {
             keys,
             machines,
             claims,
+            dhcp,
             versions,
         } = parts;
         let ssconf = Arc::new(ssconf::Files::new(&layout));
@@ -179,6 +185,7 @@ impl Agent {
             keys,
             machines,
             claims,
+            dhcp,
             left: Notify::new(),
         }
     }
@@ -308,6 +315,19 @@ impl Agent {
         show_allow_list(self.layout.clone(), &self.membership, list.clone()).await;
         self.allowed.replace(list);
         Ok(())
+    }
+
+    /// Ends a lease, durably, whoever has it.
+    async fn release_lease(&self, call: LeaseRelease) -> Result<LeaseReleased, Failure> {
+        let server = self.dhcp.borrow().clone();
+        let Some(server) = server else {
+            let text = "this agent serves no DHCP at the moment; see gnt rack status";
+            return Err(Failure::failed(text));
+        };
+        let ended = server.end(call.address).await;
+        let ended = ended.map_err(|error| Failure::failed(chain(&error)))?;
+        let ended = ended.map_err(|error| Failure::failed(chain(&error)))?;
+        Ok(LeaseReleased { client: ended.map(|record| record.client.to_string()) })
     }
 
     async fn master_address_up(&self, call: MasterAddressUp) -> Result<AddressChanged, Failure> {
@@ -471,6 +491,7 @@ impl Agent {
                 answer(call, tell).await
             }
             Request::RamdiskClaim(call) => answer(call, |call| self.claims.answer(call)).await,
+            Request::LeaseRelease(call) => answer(call, |call| self.release_lease(call)).await,
             Request::NetworkApply(call) => {
                 answer(call, async |call| self.network.apply(&call).await).await
             }

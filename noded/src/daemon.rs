@@ -165,6 +165,7 @@ impl Daemon {
         let (asks, clock) = (client.clone(), settings.clock.clone());
         let claims = (Arc::clone(&ledger), Arc::clone(&racks));
         let claims = Arc::new(Claims::new(own.clone(), claims, asks, clock));
+        let (server, learners) = watch::channel(None);
         let agent = Arc::new(Agent::new(Parts {
             layout: settings.layout.clone(),
             membership,
@@ -181,6 +182,7 @@ impl Daemon {
             keys: Arc::clone(&desk),
             machines,
             claims: Arc::clone(&claims),
+            dhcp: learners.clone(),
             versions: settings.versions,
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), obeyed);
@@ -194,7 +196,6 @@ impl Daemon {
         let boot = boot_listener.local_addr().map_err(failed(settings.boot_listening()))?;
         let (stop, _) = watch::channel(false);
         let daemon = Self { agent, ledger, rpc, boot, stop, tasks: Tasks::new() };
-        let (server, learners) = watch::channel(None);
         let asking = lease_sync::Asking {
             ledger: Arc::clone(&daemon.ledger),
             own: own.clone(),

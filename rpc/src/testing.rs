@@ -162,7 +162,9 @@ impl Agent for MemoryAgent {
             }
             Request::RackWithdraw(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::KeyAnswer(_) => refuse("nobody asked"),
-            Request::LeaseSync(_) | Request::RamdiskClaim(_) => refuse("serves no rack"),
+            Request::LeaseSync(_) | Request::RamdiskClaim(_) | Request::LeaseRelease(_) => {
+                refuse("serves no rack")
+            }
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,
             Request::RenewBegin(_)

@@ -7,7 +7,7 @@ use jobs::locks::Level;
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::LeaseRelease;
-use model::{Code, Exception, NodeName};
+use model::{Exception, NodeName};
 use rpc::calls;
 use stdx::daemon::chain;
 
@@ -72,7 +72,8 @@ impl LogicalUnit for LeaseRelease {
         for node in plan.agents {
             let call = calls::LeaseRelease { address };
             let agents = context.agents().await?;
-            match agents.call(&node, call, behalf).await {
+            let answer = agents.call(&node, call, behalf).await;
+            match answer {
                 Ok(released) => {
                     if let Some(had) = &released.client {
                         context.say(format!("{}: {had} had {address}", node.name)).await;
@@ -85,7 +86,7 @@ impl LogicalUnit for LeaseRelease {
                         node.name,
                         chain(&error)
                     );
-                    return Err(Exception::exec(text).coded(Code::Document).into());
+                    return Err(Exception::exec(text).into());
                 }
                 // It hears of the end by the agent that gives the address.
                 Err(error) => context.say(format!("{}: {}", node.name, chain(&error))).await,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+pub use model::rack::GUEST_LEASE_SECONDS;
 use model::{MacAddress, NodeName};
 
 use super::packet::Identity;
@@ -18,9 +19,6 @@ pub const LEASE_SECONDS_MIN: u32 = 10;
 pub const LEASE_SECONDS_INFINITE: u32 = u32::MAX;
 /// Name servers that are told: more would crowd out other options.
 pub const DNS_MAX: usize = 8;
-/// Longest lease of a card that is in no inventory: an unknown machine is registered within it, or asks
-/// again, and what nobody uses is soon there for others.
-pub const GUEST_LEASE_SECONDS: u32 = 600;
 /// Of so many addresses one may be a guest's, however many machines there are: new ones are found by it.
 const GUESTS_SHARE: usize = 8;
 /// Longest base of boot URLs: a whole URL must fit one option of 255 bytes.
@@ -95,7 +93,11 @@ impl GuestRules {
     /// The rules for an agent that gives so many addresses, in a rack with so many machines whose cards
     /// are known: guests get what the machines leave, and at least one address in [`GUESTS_SHARE`].
     #[must_use]
-    pub fn new(known: Arc<BTreeSet<MacAddress>>, machines: usize, addresses: usize) -> Option<Self> {
+    pub fn new(
+        known: Arc<BTreeSet<MacAddress>>,
+        machines: usize,
+        addresses: usize,
+    ) -> Option<Self> {
         let left = addresses.saturating_sub(machines);
         let addresses_max = left.max(addresses / GUESTS_SHARE).max(1);
         (machines > 0).then_some(Self { known, addresses_max })
@@ -201,10 +203,7 @@ impl ServedRange {
     pub fn may_be_host(&self, address: Ipv4Addr) -> bool {
         let (at, hosts) = (u32::from(address), !u32::from(self.mask()));
         let is_of_all = self.on_network(address) && [0, hosts].contains(&(at & hosts));
-        !(is_of_all
-            || address.is_unspecified()
-            || address.is_broadcast()
-            || address.is_multicast())
+        !(is_of_all || address.is_unspecified() || address.is_broadcast() || address.is_multicast())
     }
 
     /// Whether `address` can be that of another host on this network.
@@ -220,8 +219,7 @@ impl ServedRange {
     #[must_use]
     pub fn may_stand_in(&self, address: Ipv4Addr, relay: Ipv4Addr) -> bool {
         let is_free = !self.leases(address) && !self.excluded.contains(&address);
-        address == relay
-            || (!self.on_network(relay) && self.is_neighbour(address) && is_free)
+        address == relay || (!self.on_network(relay) && self.is_neighbour(address) && is_free)
     }
 
     /// Whether `address` may be leased.

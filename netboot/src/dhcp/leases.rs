@@ -342,8 +342,7 @@ impl Leases {
         let client = client.clone();
         let before = self.table.get(address).filter(|entry| entry.client == client);
         let guest = before.and_then(|entry| entry.guest.clone());
-        let entry =
-            Entry { client: client.clone(), state: State::Durable(state), since_us, guest };
+        let entry = Entry { client: client.clone(), state: State::Durable(state), since_us, guest };
         self.table.insert(address, entry);
         LeaseRecord { address, client, state, since_us: Some(since_us) }
     }

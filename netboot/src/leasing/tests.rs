@@ -67,7 +67,9 @@ async fn the_lease_of_a_machines_firmware_begins_a_boot() {
                    2 offered and 1 in quarantine";
     assert!(told.contains(numbers), "{told}");
     let crowded = dhcp::Observation::Crowded { range, guests_max: 3 };
-    assert!(super::crowded(&range, 3).starts_with("cards that are not registered have 3 of the 15"));
+    assert!(
+        super::crowded(&range, 3).starts_with("cards that are not registered have 3 of the 15")
+    );
     tell(&crowded, &racks, &ledger, 1);
     assert_eq!(racks.troubles().len(), 2);
     racks.end_passing(Passing::Crowded);

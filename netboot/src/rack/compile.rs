@@ -112,8 +112,7 @@ pub fn compile(
             };
             share(&mut served, range, &document.parts, own);
             let told = told(document.rack, &served);
-            served.guests =
-                GuestRules::new(Arc::clone(&cards.known), cards.machines, told.own);
+            served.guests = GuestRules::new(Arc::clone(&cards.known), cards.machines, told.own);
             compiled.served.push(told);
             compiled.config.ranges.push(served);
             compiled.places.insert(place.clone());
@@ -321,7 +320,10 @@ mod tests {
             let range = &compiled.config.ranges[0];
             let told = &compiled.served[0];
             let rules = range.guests.as_ref();
-            ((told.addresses, told.own), rules.map(|rules| (rules.addresses_max, rules.known.len())))
+            (
+                (told.addresses, told.own),
+                rules.map(|rules| (rules.addresses_max, rules.known.len())),
+            )
         };
         let half = || {
             let part = |owner: &str| Part { owner: Some(name(owner)), ..Part::default() };

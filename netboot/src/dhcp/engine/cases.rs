@@ -144,9 +144,7 @@ fn outcome(effects: &[Effect]) -> (String, Option<Packet>) {
         [
             Effect::Observe(Observation::Full(_) | Observation::Crowded { .. }),
             Effect::Ignore(reason),
-        ] => {
-            (format!("alarm: {reason}"), None)
-        }
+        ] => (format!("alarm: {reason}"), None),
         [Effect::Persist { record, reply: None, .. }] => {
             let state = match record.state {
                 LeaseState::Bound { .. } => "bound",
