@@ -101,7 +101,7 @@ mod tests {
         (bytes[0], bytes[242]) = (2, ACK);
         bytes[16..20].copy_from_slice(&address.octets());
         let boot_file = "http://10.69.0.3/x".to_owned();
-        bytes.splice(243..243, [&[67, 18][..], boot_file.as_bytes()].concat());
+        drop(bytes.splice(243..243, [&[67, 18][..], boot_file.as_bytes()].concat()));
         assert_eq!(
             reply(&bytes),
             Some(Reply { machine: 7, kind: ACK, address, server, boot_file })

@@ -88,6 +88,9 @@ pub enum DistError {
         /// Its own words.
         why: String,
     },
+    /// Pages cannot be generated.
+    #[error("cannot generate the manual pages")]
+    Pages(#[source] io::Error),
     /// Something that was read makes no sense.
     #[error("cannot make sense of {what}")]
     Sense {
@@ -109,13 +112,20 @@ pub struct PagesArguments {
     pub directory: PathBuf,
 }
 
-/// Has the programs write manual pages and completions, as packages have them.
+/// Writes manual pages and completions, as packages have them.
 ///
 /// # Errors
 /// See [`DistError`].
 pub fn write_pages(arguments: &PagesArguments) -> Result<(), DistError> {
-    let programs = Programs::build(Profile::Debug, programs::NODE)?;
-    pages::write(&programs, &arguments.directory)
+    let mut tree = Tree::default();
+    for (file, content) in pages::man_pages().map_err(DistError::Pages)? {
+        let path = format!("man/man8/{file}");
+        tree.add(&path, tree::READABLE, tree::Content::Bytes(content));
+    }
+    for (path, content) in pages::completions() {
+        tree.add(&path, tree::READABLE, tree::Content::Bytes(content));
+    }
+    tree.write(&arguments.directory)
 }
 
 /// Makes all packages and gives their paths.

@@ -99,14 +99,15 @@ const SCRIPTS: &[&str] = &["preinst", "postinst", "prerm", "postrm"];
 /// All packages, from programs that are built and are split into `directory`.
 ///
 /// # Errors
-/// A file cannot be read, or a program does not write its pages.
+/// A file cannot be read, or pages cannot be generated.
 pub fn packages(
     programs: &Programs,
     architecture: &str,
     release: &Release,
     directory: &Path,
 ) -> Result<Vec<Package>, DistError> {
-    let (pages, completions) = pages::generate(programs, &directory.join("share"))?;
+    let pages = pages::man_pages().map_err(DistError::Pages)?;
+    let completions = pages::completions();
     let libraries = licences::libraries()?;
     let (names, own): (Vec<_>, Vec<_>) = pages.into_iter().partition(|(file, _)| alias(file));
     let (name_words, own_words): (Vec<_>, Vec<_>) =
