@@ -343,9 +343,8 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let (told, counted) = (router.clone(), Arc::clone(&metrics));
     let page = move || told.page(&counted).text();
     around.spawn("metrics", stdx::metrics::serve(options.metrics, page, ends.clone()));
-    let addresses = [peers_listening(options.peers), options.metrics.listening()];
-    let addresses = addresses.into_iter().flatten().collect();
-    around.spawn("addresses", stdx::net::look_for_addresses(addresses, drop, ends.clone()));
+    let looks = stdx::net::look_for_addresses(own_addresses(&options), drop, ends.clone());
+    around.spawn("addresses", looks);
     let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
     let service = Arc::new(Metered::new(guard, metrics));
     luxi.spawn("luxi", vital(luxi::serve(doors, service, limits, ends), broken));
@@ -384,6 +383,12 @@ async fn open_doors(
     let sockets = socket::bind(&options.layout, options.ganeti_socket.as_deref())?;
     let (doors, sockets) = socket::publish(sockets)?;
     Ok((peers, doors, sockets))
+}
+
+/// The addresses of this machine that the options name.
+fn own_addresses(options: &Options) -> Vec<Listening> {
+    let all = [peers_listening(options.peers), options.metrics.listening()];
+    all.into_iter().flatten().collect()
 }
 
 /// Where other members ask.
