@@ -78,13 +78,13 @@ pub struct Racks {
     changed: watch::Sender<u64>,
     troubles: Mutex<Troubles>,
     /// Where this agent serves machines of each rack.
-    places: Mutex<Places>,
+    places: Mutex<BootPlaces>,
     /// Where other agents say that they do, by rack.
     of_others: Mutex<BTreeMap<(u32, NodeName), Vec<SocketAddr>>>,
 }
 
 /// Addresses at which machines are served by HTTP, by rack.
-pub type Places = BTreeMap<u32, Vec<SocketAddr>>;
+pub type BootPlaces = BTreeMap<u32, Vec<SocketAddr>>;
 
 /// What keeps the agent from serving its racks.
 #[derive(Debug, Default)]
@@ -132,7 +132,7 @@ impl Racks {
     }
 
     /// Notes where this agent serves machines; whether that is news.
-    pub fn set_places(&self, places: &Places) -> bool {
+    pub fn set_places(&self, places: &BootPlaces) -> bool {
         std::mem::replace(&mut *self.places.lock(), places.clone()) != *places
     }
 

@@ -14,7 +14,7 @@ use stdx::net::Interface;
 
 use crate::dhcp::config::Onie;
 use crate::dhcp::{Config, ServedRange};
-use crate::rack::Places;
+use crate::rack::BootPlaces;
 
 /// Where the server listens: a link of [`Config`]'s ranges.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ pub struct Compiled {
     /// Our addresses in networks of racks that yield to other servers.
     pub yielding: BTreeSet<Ipv4Addr>,
     /// Where machines are served by HTTP, by rack.
-    pub boot: Places,
+    pub boot: BootPlaces,
     /// Networks of ranges that cannot be served here, since no place has an address in them.
     pub unserved: Vec<String>,
 }
