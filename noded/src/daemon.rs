@@ -132,7 +132,6 @@ impl Daemon {
         let (ledger, restored) =
             open_ledger(&settings.layout, &membership, settings.segment_bytes).await?;
         let racks = Arc::new(Racks::new(restored.racks.clone()));
-        let blobs = open_blobs(&settings).await?;
         let list = allow_list(&membership, &restored);
         if list != membership.allow {
             crate::agent::show_allow_list(settings.layout.clone(), &membership, list.clone()).await;
@@ -145,15 +144,16 @@ impl Daemon {
         let network = HostNetworks::open(&directory, root, settings.clock.clone()).await;
         let client = Client::new(Arc::clone(&identity), Tasks::new());
         let own = identity.name().clone();
-        let (asks, clock) = (client.clone(), settings.clock.clone());
         let claims = (Arc::clone(&ledger), Arc::clone(&racks));
-        let claims = Arc::new(Claims::new(own.clone(), claims, asks, clock));
+        let claims = Claims::new(own.clone(), claims, client.clone(), settings.clock.clone());
+        let claims = Arc::new(claims);
+        let rack = boot_rack(&settings, &ledger, &racks, &claims).await?;
         let agent = Arc::new(Agent::new(Parts {
             layout: settings.layout.clone(),
             membership,
             ledger: Arc::clone(&ledger),
             racks: Arc::clone(&racks),
-            blobs: Arc::clone(&blobs),
+            blobs: Arc::clone(&rack.blobs),
             allowed: allowed.clone(),
             obeyed: obeyed.clone(),
             identity: Arc::clone(&identity),
@@ -162,7 +162,7 @@ impl Daemon {
             powercycle: Arc::clone(&settings.powercycle),
             network: Arc::clone(&network),
             keys: Arc::clone(&desk),
-            claims: Arc::clone(&claims),
+            claims,
             versions: settings.versions,
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), obeyed);
@@ -180,23 +180,13 @@ impl Daemon {
         let asking = lease_sync::Asking {
             ledger: Arc::clone(&daemon.ledger),
             own: own.clone(),
-            racks: Arc::clone(&racks),
+            racks,
             client,
             allowed: agents,
             server: learners,
         };
         daemon.tasks.spawn("lease sync", lease_sync::serve(asking, daemon.stop.subscribe()));
         let keys = (machine_server_config(&identity)?, desk);
-        let rack = boot::Rack {
-            racks,
-            blobs,
-            ipxe: settings.ipxe.clone(),
-            ledger: Arc::clone(&daemon.ledger),
-            clock: settings.clock.clone(),
-            answers: Arc::default(),
-            keys_port: settings.keys.map_or(KEYS_PORT, |keys| keys.port()),
-            claims: Some(claims),
-        };
         daemon.serve(settings, boot_listener, (rack, keys), (calls, own, server)).await;
         daemon.look_after_address();
         daemon.look_at_network(network);
@@ -319,6 +309,25 @@ impl Daemon {
         let closing = tokio::task::spawn_blocking(move || ledger.close()).await;
         closing.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))
     }
+}
+
+/// What machines boot from.
+async fn boot_rack(
+    settings: &Settings,
+    ledger: &Arc<Ledger>,
+    racks: &Arc<Racks>,
+    claims: &Arc<Claims>,
+) -> Result<boot::Rack, BlobError> {
+    Ok(boot::Rack {
+        racks: Arc::clone(racks),
+        blobs: open_blobs(settings).await?,
+        ipxe: settings.ipxe.clone(),
+        ledger: Arc::clone(ledger),
+        clock: settings.clock.clone(),
+        answers: Arc::default(),
+        keys_port: settings.keys.map_or(KEYS_PORT, |keys| keys.port()),
+        claims: Some(Arc::clone(claims)),
+    })
 }
 
 async fn listen(address: SocketAddr, what: &'static str) -> Result<TcpListener, DaemonError> {
