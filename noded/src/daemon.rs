@@ -317,7 +317,7 @@ async fn boot_rack(
     ledger: &Arc<Ledger>,
     racks: &Arc<Racks>,
     claims: &Arc<Claims>,
-) -> Result<boot::Rack, BlobError> {
+) -> Result<boot::Rack, DaemonError> {
     Ok(boot::Rack {
         racks: Arc::clone(racks),
         blobs: open_blobs(settings).await?,
