@@ -318,20 +318,6 @@ mod tests {
         config
     }
 
-    fn reached() -> Contact {
-        Contact {
-            since: NOW,
-            failure: None,
-            is_stranger: false,
-            obeys_later: false,
-            behind: false,
-            certificate_ends: None,
-            troubles: Vec::new(),
-            lease_ranges: Vec::new(),
-            network_drift: Vec::new(),
-        }
-    }
-
     fn booted(config: &mut Config, stage: BootStage) {
         let seen =
             StageSeen { stage, at: NOW, agent: "n2.example".to_owned(), fetched: None, cycle: 0 };
@@ -430,7 +416,7 @@ mod tests {
     #[test]
     fn addresses_in_use_are_those_of_the_networks_that_are_served() {
         let mut config = rack(&["n2.example", "n3.example"]);
-        let lease = |port, last, minutes| Lease {
+        let lease = |port, last, minutes: i64| Lease {
             rack: 1,
             mac: MacAddress::new([2, 0, 0, 0, 0, port]),
             address: [10, 69, 0, last].into(),

@@ -79,13 +79,13 @@ pub struct Racks {
     /// The lease ranges that are served.
     served: Mutex<Vec<LeaseRangeServed>>,
     /// Where this agent serves machines of each rack.
-    places: Mutex<Places>,
+    places: Mutex<BootPlaces>,
     /// Where other agents say that they do, by rack.
     of_others: Mutex<BTreeMap<(u32, NodeName), Vec<SocketAddr>>>,
 }
 
 /// Addresses at which machines are served by HTTP, by rack.
-pub type Places = BTreeMap<u32, Vec<SocketAddr>>;
+pub type BootPlaces = BTreeMap<u32, Vec<SocketAddr>>;
 
 impl Racks {
     /// Serves `documents` from the start.
@@ -104,7 +104,7 @@ impl Racks {
     }
 
     /// Notes where this agent serves machines; whether that is news.
-    pub fn set_places(&self, places: &Places) -> bool {
+    pub fn set_places(&self, places: &BootPlaces) -> bool {
         std::mem::replace(&mut *self.places.lock(), places.clone()) != *places
     }
 

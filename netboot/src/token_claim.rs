@@ -71,6 +71,11 @@ impl Claims {
         Self { own, ledger, racks, client, clock, turns: Mutex::default() }
     }
 
+    /// Whether other agents serve a rack.
+    pub(crate) fn has_others(&self, rack: u32) -> bool {
+        !self.others(rack).is_empty()
+    }
+
     /// Waits until no other request of this machine is decided on here.
     pub(crate) async fn turn(&self, rack: u32, serial: &Serial) -> Turn<'_> {
         let key = (rack, serial.clone());

@@ -149,7 +149,6 @@ impl Daemon {
         let (ledger, restored) =
             open_ledger(&settings.layout, &membership, settings.segment_bytes).await?;
         let racks = Arc::new(Racks::new(restored.racks.clone()));
-        let blobs = open_blobs(&settings).await?;
         let list = allow_list(&membership, &restored);
         if list != membership.allow {
             crate::agent::show_allow_list(settings.layout.clone(), &membership, list.clone()).await;
@@ -162,16 +161,17 @@ impl Daemon {
         let shown = Arc::clone(&machines.certificate);
         let client = Client::new(Arc::clone(&identity), Tasks::new());
         let own = identity.name().clone();
-        let (asks, clock) = (client.clone(), settings.clock.clone());
         let claims = (Arc::clone(&ledger), Arc::clone(&racks));
-        let claims = Arc::new(Claims::new(own.clone(), claims, asks, clock));
+        let claims = Claims::new(own.clone(), claims, client.clone(), settings.clock.clone());
+        let claims = Arc::new(claims);
+        let rack = boot_rack(&settings, &ledger, &racks, &blobs, &claims);
         let (server, learners) = watch::channel(None);
         let agent = Arc::new(Agent::new(Parts {
             layout: settings.layout.clone(),
             membership,
             ledger: Arc::clone(&ledger),
             racks: Arc::clone(&racks),
-            blobs: Arc::clone(&blobs),
+            blobs: Arc::clone(&rack.blobs),
             allowed: allowed.clone(),
             obeyed: obeyed.clone(),
             identity: Arc::clone(&identity),
@@ -181,7 +181,7 @@ impl Daemon {
             network: Arc::clone(&network),
             keys: Arc::clone(&desk),
             machines,
-            claims: Arc::clone(&claims),
+            claims,
             dhcp: learners.clone(),
             versions: settings.versions,
         }));
@@ -199,7 +199,7 @@ impl Daemon {
         let asking = lease_sync::Asking {
             ledger: Arc::clone(&daemon.ledger),
             own: own.clone(),
-            racks: Arc::clone(&racks),
+            racks,
             client,
             allowed: agents,
             server: learners,
@@ -207,16 +207,6 @@ impl Daemon {
         };
         daemon.tasks.spawn("lease sync", lease_sync::serve(asking, daemon.stop.subscribe()));
         let keys = (machine_server_config(shown)?, desk);
-        let rack = boot::Rack {
-            racks,
-            blobs,
-            ipxe: settings.ipxe.clone(),
-            ledger: Arc::clone(&daemon.ledger),
-            clock: settings.clock.clone(),
-            answers: Arc::default(),
-            keys_port: settings.keys.map_or(KEYS_PORT, |keys| keys.port()),
-            claims: Some(claims),
-        };
         daemon.serve(settings, boot_listener, (rack, keys), (calls, own, server)).await;
         daemon.look_after_address();
         daemon.look_at_network(network);
@@ -368,6 +358,26 @@ impl Daemon {
 /// A place of the boot side, whose ports have one address.
 fn boot_side(address: SocketAddr, purpose: &'static str) -> Listening {
     Listening { address, purpose, option: "--boot-address" }
+}
+
+/// What machines boot from.
+fn boot_rack(
+    settings: &Settings,
+    ledger: &Arc<Ledger>,
+    racks: &Arc<Racks>,
+    blobs: &Arc<Blobs>,
+    claims: &Arc<Claims>,
+) -> boot::Rack {
+    boot::Rack {
+        racks: Arc::clone(racks),
+        blobs: Arc::clone(blobs),
+        ipxe: settings.ipxe.clone(),
+        ledger: Arc::clone(ledger),
+        clock: settings.clock.clone(),
+        answers: Arc::default(),
+        keys_port: settings.keys.map_or(KEYS_PORT, |keys| keys.port()),
+        claims: Some(Arc::clone(claims)),
+    }
 }
 
 async fn open_ledger(

@@ -38,7 +38,7 @@ impl LogicalUnit for ImageAdd {
         self.check_form()?;
         self.is_new(&context.config())?;
         let source = context.source();
-        let is_good = |(part, blob): (Part, Blob)| {
+        let is_good = |(part, blob): (Part, Blob)| -> Result<Result<(), String>, SendError> {
             let (file, path) = source.open(blob)?;
             let mut head = Vec::new();
             let read = file.take(HEAD_BYTES).read_to_end(&mut head);

@@ -9,7 +9,7 @@ use model::rack::RackMachine;
 
 /// An address from which somebody asks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Address {
+pub(super) struct SenderAddress {
     pub(super) address: Ipv4Addr,
     /// The card that leases it now.
     pub(super) card: Option<MacAddress>,
@@ -41,11 +41,11 @@ impl Sender {
     /// The sender at an address that asks about a machine; `leased` finds an address that one of these cards
     /// leases.
     pub(super) fn of(
-        from: Address,
+        from: SenderAddress,
         machine: &RackMachine,
         leased: impl FnOnce(&[MacAddress]) -> Option<Ipv4Addr>,
     ) -> Self {
-        let Address { address, card, is_of_rack } = from;
+        let SenderAddress { address, card, is_of_rack } = from;
         let is_its_own = match card {
             Some(card) => machine.mac.contains(&card),
             None => machine.addresses.contains(&address),
@@ -100,7 +100,7 @@ mod tests {
             ([192, 0, 2, 1], None, false, None, Sender::Machine),
         ] {
             let card = card.map(|card| card.parse().unwrap());
-            let from = Address { address: address.into(), card, is_of_rack };
+            let from = SenderAddress { address: address.into(), card, is_of_rack };
             let found = Sender::of(from, &machine, |cards| {
                 assert_eq!(cards, machine.mac);
                 leased

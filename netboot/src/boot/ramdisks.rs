@@ -15,7 +15,7 @@ use rpc::calls::{RamdiskTold, SecretClaim};
 use stdx::admission::network;
 use stdx::daemon::chain as causes;
 
-use super::origin::{Address, Sender};
+use super::origin::{Sender, SenderAddress};
 use super::routes::{address, now};
 use super::{Ends, Rack};
 use crate::ledger::{Known, LedgerError, is_of};
@@ -51,7 +51,7 @@ struct Asks<'a> {
     rack: &'a Rack,
     ends: Ends,
     asked: &'a ironic::Asked,
-    from: Address,
+    from: SenderAddress,
     at: Timestamp,
 }
 
@@ -59,7 +59,10 @@ impl Asks<'_> {
     /// Answers, once other agents know of a token that is told.
     async fn decided(&self) -> Result<Answer, LedgerError> {
         let Some(claims) = &self.rack.claims else { return self.kept(None).await };
-        let Some(first) = self.first_telling()? else { return self.kept(None).await };
+        let Some(first) = self.first_telling()?.filter(|first| claims.has_others(first.rack))
+        else {
+            return self.kept(None).await;
+        };
         let _turn = claims.turn(first.rack, &first.serial).await;
         // Another request had the turn before.
         let Some(first) = self.first_telling()? else { return self.kept(None).await };

@@ -20,7 +20,7 @@ use super::assets;
 use super::documents::{self, CLOUD_INIT_PATH, IGNITIONS_PATH};
 use super::files::{self, FILES_PATH};
 use super::identity::{Told, Unidentified};
-use super::origin::{Address, Sender, Stranger};
+use super::origin::{Sender, SenderAddress, Stranger};
 use super::script::{self, PATH, PATH_ALIAS, REFUSAL_PATH};
 use super::{Ends, Rack, ipxe, ramdisks, up};
 use crate::dhcp::LeaseState;
@@ -151,14 +151,14 @@ pub(super) fn sender(rack: &Rack, ends: Ends, machine: &RackMachine) -> Sender {
 }
 
 /// Where a request comes from.
-pub(super) fn address(rack: &Rack, ends: Ends) -> Address {
+pub(super) fn address(rack: &Rack, ends: Ends) -> SenderAddress {
     let address = match ends.theirs.ip().to_canonical() {
         IpAddr::V4(address) => address,
         // No lease is of IPv6.
         IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
     };
     let card = holder(rack, address, now(rack));
-    Address { address, card, is_of_rack: rack.racks.is_in_network(address) }
+    SenderAddress { address, card, is_of_rack: rack.racks.is_in_network(address) }
 }
 
 /// Tells of somebody who asks in place of a machine: it may be one of its cards that nobody knows yet.

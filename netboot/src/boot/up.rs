@@ -40,6 +40,8 @@ fn answer(
 ) -> Response {
     let machine = serial.parse().ok().and_then(|serial| told(rack, ends, serial));
     let Some((number, machine)) = machine else { return nobody() };
+    // No script has a power cycle that is still to come.
+    let named = named.filter(|cycle| *cycle <= machine.cycle);
     let sender = sender(rack, ends, &machine);
     if !sender.may_be_its_system(named.is_some()) {
         if let Sender::Stranger(who) = sender {

@@ -17,7 +17,7 @@ use stdx::net::Interface;
 use crate::dhcp::config::{GuestRules, Onie, OtherPart};
 use crate::dhcp::leases::CLOCKS_DIFFER_US;
 use crate::dhcp::{Config, ServedRange};
-use crate::rack::Places;
+use crate::rack::BootPlaces;
 
 /// Where the server listens: a link of [`Config`]'s ranges.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ pub struct Compiled {
     /// The ranges, as the master is told of them.
     pub served: Vec<LeaseRangeServed>,
     /// Where machines are served by HTTP, by rack.
-    pub boot: Places,
+    pub boot: BootPlaces,
     /// Networks of ranges that cannot be served here, since no place has an address in them.
     pub unserved: Vec<Ipv4Net>,
 }

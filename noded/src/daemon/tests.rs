@@ -345,9 +345,9 @@ async fn an_address_that_the_machine_lacks_is_waited_for_and_told() {
     assert_eq!(daemon.boot_address().ip().to_string(), "192.0.2.77");
     let told = async {
         loop {
-            let troubles = scene.exchange(&daemon, (None, 0), 100).await.unwrap().troubles;
-            if let Some(why) = troubles.first() {
-                return why.clone();
+            let troubles = scene.exchange(&daemon, (None, 0), 100).await.unwrap().faults;
+            if let Some(fault) = troubles.into_iter().next() {
+                return fault.text;
             }
         }
     };

@@ -164,5 +164,6 @@ fn front(dir: &Path, socket: &Path) -> Front {
         machines_by_address: false,
         ramdisk_endpoints: true,
         ramdisks: ironic::Door::default(),
+        tls_port: 5080,
     }
 }

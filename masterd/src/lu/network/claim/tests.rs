@@ -156,6 +156,7 @@ fn the_address_of_a_controller_is_given_to_nobody_and_a_claimed_one_is_no_contro
         url: url.parse().unwrap(),
         trust: BmcTrust::Any,
         user: "root".to_owned(),
+        privilege: None,
         sealed: Sealed { key: 1, bytes: Vec::new() },
         ctime: NOW,
     };
