@@ -25,6 +25,7 @@ fn every_limit_has_its_row() {
         ("ANSWER_BYTES_MAX", format!("{} MiB", limits::ANSWER_BYTES_MAX >> 20)),
         ("SMALL_MESSAGE_BYTES", format!("{} KiB", limits::SMALL_MESSAGE_BYTES >> 10)),
         ("LARGE_MESSAGES_MAX", limits::LARGE_MESSAGES_MAX.to_string()),
+        ("LARGE_MESSAGES_PER_USER_MAX", limits::LARGE_MESSAGES_PER_USER_MAX.to_string()),
         ("BACKLOG", limits::BACKLOG.to_string()),
         ("CONNECTIONS_MAX", limits::CONNECTIONS_MAX.to_string()),
         ("OTHER_FILES", limits::OTHER_FILES.to_string()),
