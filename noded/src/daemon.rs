@@ -164,7 +164,7 @@ impl Daemon {
         let claims = (Arc::clone(&ledger), Arc::clone(&racks));
         let claims = Claims::new(own.clone(), claims, client.clone(), settings.clock.clone());
         let claims = Arc::new(claims);
-        let rack = boot_rack(&settings, &ledger, &racks, &blobs, &claims);
+        let rack = boot_rack(&settings, &ledger, &racks, &claims).await?;
         let (server, learners) = watch::channel(None);
         let agent = Arc::new(Agent::new(Parts {
             layout: settings.layout.clone(),
@@ -361,23 +361,22 @@ fn boot_side(address: SocketAddr, purpose: &'static str) -> Listening {
 }
 
 /// What machines boot from.
-fn boot_rack(
+async fn boot_rack(
     settings: &Settings,
     ledger: &Arc<Ledger>,
     racks: &Arc<Racks>,
-    blobs: &Arc<Blobs>,
     claims: &Arc<Claims>,
-) -> boot::Rack {
-    boot::Rack {
+) -> Result<boot::Rack, DaemonError> {
+    Ok(boot::Rack {
         racks: Arc::clone(racks),
-        blobs: Arc::clone(blobs),
+        blobs: open_blobs(settings).await?,
         ipxe: settings.ipxe.clone(),
         ledger: Arc::clone(ledger),
         clock: settings.clock.clone(),
         answers: Arc::default(),
         keys_port: settings.keys.map_or(KEYS_PORT, |keys| keys.port()),
         claims: Some(Arc::clone(claims)),
-    }
+    })
 }
 
 async fn open_ledger(
