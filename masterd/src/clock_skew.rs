@@ -54,7 +54,8 @@ pub fn fault_of_master(others: &[Option<ClockSkew>]) -> Option<RackFault> {
         Some(ClockSkew::Unknown) | None => None,
     });
     let (ahead, behind): (Vec<i64>, Vec<i64>) = seconds.partition(|seconds| *seconds > 0);
-    let (side, most) = if ahead.len() > behind.len() { ("behind", ahead) } else { ("ahead of", behind) };
+    let (side, most) =
+        if ahead.len() > behind.len() { ("behind", ahead) } else { ("ahead of", behind) };
     let agree = most.len();
     (agree >= AGAINST_MASTER_MIN && agree * 2 > others.len()).then(|| {
         let least = most.iter().map(|seconds| seconds.abs()).min().unwrap_or_default();

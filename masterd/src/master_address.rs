@@ -105,7 +105,8 @@ impl From<&AddressError> for Missing {
             },
             AddressError::NoNode(_) | AddressError::Drop { .. } => None,
         };
-        let usual = || "`gnt cluster activate-master-ip` tries again, and says what is wrong".to_owned();
+        let usual =
+            || "`gnt cluster activate-master-ip` tries again, and says what is wrong".to_owned();
         Self { why, remedy: remedy.unwrap_or_else(usual) }
     }
 }

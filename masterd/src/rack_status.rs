@@ -167,7 +167,8 @@ fn use_of_ranges(
     now: Timestamp,
 ) -> (usize, u64) {
     let told = config.agents_of(rack).filter_map(|node| contacts.get(&node.name));
-    let told = told.flat_map(|contact| &contact.held.lease_ranges).filter(|range| range.rack == rack);
+    let told =
+        told.flat_map(|contact| &contact.held.lease_ranges).filter(|range| range.rack == rack);
     let addresses = |told: usize| u64::try_from(told).unwrap_or(u64::MAX);
     let mut served: BTreeMap<_, _> =
         told.map(|range| (range.first, (range.last, addresses(range.addresses)))).collect();
@@ -210,7 +211,9 @@ fn agent_status(
     faults.extend(skew.map(|skew| skew.fault(master.as_str())));
     match contact.and_then(|contact| contact.failure.as_ref()) {
         Some(why) if skew.is_none() => {
-            faults.push(RackCause::AgentSilent.fault(format!("its agent does not answer: {why}"), &[]));
+            faults.push(
+                RackCause::AgentSilent.fault(format!("its agent does not answer: {why}"), &[]),
+            );
         }
         // What it said last may be over.
         Some(_) => {}
@@ -378,7 +381,8 @@ mod tests {
 
     #[test]
     fn an_agent_that_cannot_serve_and_a_stranger_are_told_of() {
-        let alone = "[no-agent]: no agent serves its machine: `gnt node modify --rack 1 NODE` gives it one";
+        let alone =
+            "[no-agent]: no agent serves its machine: `gnt node modify --rack 1 NODE` gives it one";
         assert_eq!(warnings(&rack(&[]), 0), [alone]);
         let config = rack(&["n2.example"]);
         let taken = RackCause::PortTaken.fault("port 67 is taken by dnsmasq", &[("PID", "812")]);
@@ -439,7 +443,10 @@ mod tests {
         };
         assert!(of(&contacts).1 > 31, "no agent told which networks it serves");
         for (name, own) in [("n2.example", 16), ("n3.example", 15)] {
-            let contact = Contact { held: AgentHeld { lease_ranges: vec![range(own)], ..AgentHeld::default() }, ..Contact::default() };
+            let contact = Contact {
+                held: AgentHeld { lease_ranges: vec![range(own)], ..AgentHeld::default() },
+                ..Contact::default()
+            };
             contacts.insert(name.parse().unwrap(), contact);
             assert_eq!(of(&contacts), (2, 31));
         }
@@ -478,7 +485,8 @@ mod tests {
         };
         let known = Known { address_missing: Some(&missing), ..known(&contacts, &[], 0) };
         let told = status(&config, 1, known).warnings;
-        let wanted = "[master-address]: no interface `eth9`: `gnt cluster modify --master-netdev eth0`";
+        let wanted =
+            "[master-address]: no interface `eth9`: `gnt cluster modify --master-netdev eth0`";
         assert!(told.len() == 1 && told[0].ends_with(wanted), "{told:?}");
     }
 }

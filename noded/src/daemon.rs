@@ -37,8 +37,8 @@ use netboot::lease_sync;
 use netboot::leasing::{self, Leasing};
 use netboot::ledger::{Ledger, LedgerError, Restored};
 use netboot::rack::Racks;
-use netboot::token_claim::Claims;
 use netboot::rack::look::{Looked, look_at_disk};
+use netboot::token_claim::Claims;
 use rpc::client::Client;
 
 /// How long tasks may take to end: a lease that waits for room on the disk would take for ever.

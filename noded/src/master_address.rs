@@ -39,9 +39,7 @@ pub enum AddressError {
     #[error("cannot list this node's interfaces and addresses")]
     List(#[source] io::Error),
     /// The agent may not.
-    #[error(
-        "noded may not change addresses here: it needs CAP_NET_ADMIN to {what} {address}"
-    )]
+    #[error("noded may not change addresses here: it needs CAP_NET_ADMIN to {what} {address}")]
     NotPermitted {
         /// What was to be done.
         what: &'static str,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use bmc::{BmcError, Controller, Expected, Login, Session, Times};
 use jobs::locks::Level;
 use model::bmc::{
-    BmcAccess, BmcProtocol, BmcTrust, BmcUrl, BootOnce, Health, Inspection, PowerAction, PowerState,
-    Source,
+    BmcAccess, BmcProtocol, BmcTrust, BmcUrl, BootOnce, Health, Inspection, PowerAction,
+    PowerState, Source,
 };
 use model::enrol::Fingerprint;
 use model::error::ErrorCode;

@@ -39,9 +39,10 @@ fn no_agent(error: &RpcError) -> Silence {
         RpcError::Unreachable { address, error, .. } => {
             Silence::Unreachable { why: format!("its agent at {address}: {error}") }
         }
-        RpcError::Refused { refusal: Refusal::Certificate { fault: CertificateFault::Foreign, .. }, .. } => {
-            Silence::AnotherCluster { which: FOREIGN.to_owned() }
-        }
+        RpcError::Refused {
+            refusal: Refusal::Certificate { fault: CertificateFault::Foreign, .. },
+            ..
+        } => Silence::AnotherCluster { which: FOREIGN.to_owned() },
         RpcError::Offline { .. } | RpcError::Lost { .. } | RpcError::TimedOut { .. } => {
             Silence::Unreachable { why }
         }

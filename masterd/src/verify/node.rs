@@ -104,7 +104,12 @@ pub fn check(
 /// What is wrong with the master's address (`address`), which its node lacks: an operator took it off,
 /// or it should be there.
 #[must_use]
-pub fn address(master: &str, address: &str, missing: Option<&Missing>, is_released: bool) -> Finding {
+pub fn address(
+    master: &str,
+    address: &str,
+    missing: Option<&Missing>,
+    is_released: bool,
+) -> Finding {
     if is_released {
         let text = format!(
             "the master's address {address} was taken off by `gnt cluster deactivate-master-ip`; `gnt \
@@ -303,7 +308,9 @@ mod tests {
         ] {
             let (mut expected, mut held) = pair();
             held.faults = found(cause);
-            let [finding] = &check(&expected, Ok(&held), ASKED, false)[..] else { panic!("{cause:?}") };
+            let [finding] = &check(&expected, Ok(&held), ASKED, false)[..] else {
+                panic!("{cause:?}")
+            };
             assert_eq!((finding.code, finding.severity), (code, severity), "{finding:?}");
             assert!(finding.text.contains(words), "{finding:?}");
             // Who serves no rack lacks nothing for it.
@@ -335,5 +342,4 @@ mod tests {
             assert!(found.text.contains(words) && found.text.contains("10.0.0.9"), "{found:?}");
         }
     }
-
 }

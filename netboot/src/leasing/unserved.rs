@@ -74,7 +74,9 @@ impl Unserved {
         });
         let text = match was {
             Some(Place { interface, address, .. }) => {
-                format!("no interface that is up has an address in {network}; {interface} had {address}")
+                format!(
+                    "no interface that is up has an address in {network}; {interface} had {address}"
+                )
             }
             None => format!("no interface that is up has an address in {network}"),
         };
@@ -105,8 +107,7 @@ impl Unserved {
 
 fn address_missing(text: String, place: &Place) -> RackFault {
     let address = format!("{}/{}", place.address, place.prefix_len);
-    RackCause::AddressMissing
-        .fault(text, &[("ADDRESS", &address), ("INTERFACE", &place.interface)])
+    RackCause::AddressMissing.fault(text, &[("ADDRESS", &address), ("INTERFACE", &place.interface)])
 }
 
 fn place_of(listener: &Listener, interfaces: &[Interface]) -> Option<Place> {
@@ -140,7 +141,8 @@ pub(super) fn fault_of(error: &BeginError, interfaces: &[Interface]) -> RackFaul
             ErrorKind::AddrNotAvailable => {
                 let (interface, address) = (interface_for(interfaces).to_owned(), at.parse());
                 let address = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
-                let text = format!("no interface has the address {at}, which `--dhcp-address` names");
+                let text =
+                    format!("no interface has the address {at}, which `--dhcp-address` names");
                 address_missing(text, &Place { interface, address, prefix_len: 32 })
             }
             _ => RackCause::DhcpFailed.fault(chain(error).to_string(), &[]),
@@ -195,7 +197,8 @@ mod tests {
     #[test]
     fn an_address_that_was_there_comes_back_by_the_remedy() {
         let mut unserved = unserved([0, 0, 0, 0]);
-        let there = [card("eth0", Some([192, 0, 2, 7]), true), card("rack0", Some([10, 69, 0, 3]), true)];
+        let there =
+            [card("eth0", Some([192, 0, 2, 7]), true), card("rack0", Some([10, 69, 0, 3]), true)];
         assert_eq!(look(&mut unserved, &there), None);
         let gone = [there[0].clone(), card("rack0", None, true)];
         let remedy = "`ip address add 10.69.0.3/26 dev rack0` on n2".to_owned();

@@ -112,7 +112,8 @@ impl Noted {
         let loaders = self.loaders.iter().filter_map(|path| loader_fault(path));
         let others = self.others.iter().filter(|(_, servers)| !servers.is_empty());
         let others = others.map(|(interface, servers)| other_servers(interface, servers));
-        let addresses = self.addresses.iter().map(|why| RackCause::OwnAddress.fault(why.as_str(), &[]));
+        let addresses =
+            self.addresses.iter().map(|why| RackCause::OwnAddress.fault(why.as_str(), &[]));
         let noted = self.dhcp.iter().chain(&self.looked).cloned().chain(addresses);
         let mut faults: Vec<RackFault> =
             noted.chain(keys).chain(passing).chain(loaders).chain(others).collect();

@@ -110,7 +110,8 @@ pub(super) fn loader_fault(path: &Path) -> Option<RackFault> {
     }
     let name = path.file_name().map_or(USUAL_LOADER.as_ref(), Path::new);
     let packaged = Path::new(PACKAGED).join(name);
-    let packaged = if packaged.exists() { packaged } else { Path::new(PACKAGED).join(USUAL_LOADER) };
+    let packaged =
+        if packaged.exists() { packaged } else { Path::new(PACKAGED).join(USUAL_LOADER) };
     let (loader, file) = (packaged.to_string_lossy(), path.to_string_lossy());
     Some(RackCause::LoaderMisplaced.fault(text, &[("LOADER", &loader), ("FILE", &file)]))
 }
@@ -155,7 +156,10 @@ mod tests {
         assert_eq!(disk_fault(&here, &Health::Good, None), None);
         let full = disk_fault(&here, &Health::Good, room(0)).unwrap();
         assert_eq!(full.cause, RackCause::DiskFull);
-        assert!(full.text.contains("0 of 64 MiB") && full.remedy.contains("du -xhd3 /"), "{full:?}");
+        assert!(
+            full.text.contains("0 of 64 MiB") && full.remedy.contains("du -xhd3 /"),
+            "{full:?}"
+        );
         let (path, reason) = (here.join("x"), "No space left".to_owned());
         let since = std::time::Instant::now();
         let met = Health::DiskFull { path, since, reason };

@@ -59,8 +59,7 @@ struct SocketLine {
 #[must_use]
 pub fn udp_owner(port: u16) -> Option<PortOwner> {
     let tables = TABLES.iter().filter_map(|path| fs::read_to_string(path).ok());
-    let sockets: Vec<SocketLine> =
-        tables.flat_map(|table| sockets_at(&table, port)).collect();
+    let sockets: Vec<SocketLine> = tables.flat_map(|table| sockets_at(&table, port)).collect();
     let processes: Vec<u32> = numbers(Path::new("/proc"), PROCESSES_MAX);
     let mut unseen = None;
     for SocketLine { uid, inode } in sockets {

@@ -54,7 +54,8 @@ fn alarms(cluster: &Cluster) -> Vec<Value> {
 }
 
 fn look(cluster: &Cluster, cause: &str, code: &str) -> Option<Named> {
-    let text = rack_warnings(cluster).into_iter().find(|one| one.contains(&format!("[{cause}]")))?;
+    let text =
+        rack_warnings(cluster).into_iter().find(|one| one.contains(&format!("[{cause}]")))?;
     let is_it = |alarm: &&Value| {
         let what = alarm["what"].as_str().unwrap_or_default();
         alarm["kind"] == code && (code != "rack-unserved" || what.contains(cause))
@@ -306,7 +307,8 @@ fn a_wrong_clock_is_named_and_what_it_told_is_not_of_the_future() {
         cluster.start(&host.name, Wire::within(&wire.client, &noded));
     };
     // By years, either way; behind, no certificate of the cluster is valid yet.
-    for (offset, words) in [("+1460d", "ahead of that of n1.example"), ("-1460d", "differ so much")] {
+    for (offset, words) in [("+1460d", "ahead of that of n1.example"), ("-1460d", "differ so much")]
+    {
         start(offset);
         let wrong = named(&cluster, "clock-off", "clock-off");
         assert!(wrong.text.contains(words), "{}", wrong.text);

@@ -235,7 +235,8 @@ mod tests {
             heard: at(YEARS + 2),
         };
         let (booted, token_told) = (Some(at(YEARS)), Some(at(YEARS + 1)));
-        let mut heard = Ramdisk { booted, token_told, told_by: None, agent: Some(agent), enrolling: None };
+        let mut heard =
+            Ramdisk { booted, token_told, told_by: None, agent: Some(agent), enrolling: None };
         correct_ramdisk(&mut heard, clocks(0));
         assert_eq!((heard.booted, heard.token_told), (Some(at(0)), Some(at(1))));
         assert_eq!(heard.agent.unwrap().heard, at(2));

@@ -280,7 +280,10 @@ fn a_clock_that_was_ahead_costs_no_lease_and_its_stage_is_passed_by_the_next() {
     let mut config = with_leases(3, -DAY);
     let leases = config.leases.len();
     let years = NOW.plus_seconds(4 * 365 * 86_400);
-    let lasts = |at: Timestamp| Lease { until: at.plus_seconds(3_600), ..lease_of(1, 32, LeaseState::Bound) };
+    let lasts = |at: Timestamp| Lease {
+        until: at.plus_seconds(3_600),
+        ..lease_of(1, 32, LeaseState::Bound)
+    };
     let stage = |stage| {
         let mut seen = boot("s1");
         let Observation::Boot { stage: told, .. } = &mut seen else { panic!() };
@@ -300,10 +303,10 @@ fn a_clock_that_was_ahead_costs_no_lease_and_its_stage_is_passed_by_the_next() {
     let told = lease_of(1, 32, LeaseState::Bound).key();
     assert_eq!(config.leases[&told].until, NOW.plus_seconds(3_600));
     let boot = &config.boots[&"s1".parse::<Serial>().unwrap()].boot;
-    assert_eq!(boot.stages.iter().map(|seen| seen.stage).collect::<Vec<_>>(), [
-        BootStage::Script,
-        BootStage::Kernel
-    ]);
+    assert_eq!(
+        boot.stages.iter().map(|seen| seen.stage).collect::<Vec<_>>(),
+        [BootStage::Script, BootStage::Kernel]
+    );
     assert!(boot.stages.iter().all(|seen| seen.at.seconds() == NOW.seconds()), "{boot:?}");
 }
 

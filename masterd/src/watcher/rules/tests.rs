@@ -357,7 +357,8 @@ fn what_agents_and_the_masters_node_lack_is_an_alarm_after_a_while() {
         (
             |seen| {
                 seen.agents[1].rack = Some(3);
-                let taken = |by| RackCause::PortTaken.fault(format!("taken by {by}"), &[("PID", by)]);
+                let taken =
+                    |by| RackCause::PortTaken.fault(format!("taken by {by}"), &[("PID", by)]);
                 seen.agents[1].faults = vec![taken("7"), taken("8")];
             },
             Subject::Serving(3, name(2), RackCause::PortTaken),

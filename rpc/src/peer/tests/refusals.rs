@@ -81,7 +81,10 @@ async fn a_member_of_another_authority_is_refused_and_refuses() {
     let stranger = PeerClient::new(&foreign, CLUSTER, two.target.clone()).unwrap();
     certificate_refused(&stranger).await;
     let error = stranger.engine(store(1), store(2)).ask(ECHO, &[], LONG).await.unwrap_err();
-    assert!(matches!(error, PeerError::Certificate { fault: CertificateFault::Foreign, .. }), "{error:?}");
+    assert!(
+        matches!(error, PeerError::Certificate { fault: CertificateFault::Foreign, .. }),
+        "{error:?}"
+    );
     // Even where the list would have it, and it trusts this cluster.
     two.allowed.replace(allow(&[&foreign]));
     let mixed = crate::identity::tests::with_authority_of(foreign, &two.asking);
