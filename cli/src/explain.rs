@@ -118,8 +118,8 @@ fn words(failed: &CliError, session: &Session) -> (String, Exit) {
 /// scripts.
 pub(crate) fn exception_words(exception: &Exception, session: &Session) -> (String, Exit) {
     let message = exception.to_string();
-    // Its parts may come from the author of a request: no line of it looks like one of ours.
-    let message = text::lines(&message).replace('\n', "\n  ");
+    // One line: its parts come from whoever asked.
+    let message = text::line(&message);
     let (text, exit) = match session.is_as_ganeti() {
         true => ganetis_words(exception, &message),
         false => own_words(exception.kind, &message),

@@ -174,7 +174,8 @@ impl Engine {
         match exchange.led_to(kind, leases) {
             Err(why @ (Ignored::Full | Ignored::Crowded)) => {
                 let told = self.full_told.entry((at, why)).or_insert(i64::MIN);
-                if now.saturating_sub(*told) < FULL_ALARM_INTERVAL_US {
+                // A clock that went back must not silence it.
+                if (0..FULL_ALARM_INTERVAL_US).contains(&now.saturating_sub(*told)) {
                     return Err(why);
                 }
                 *told = now;

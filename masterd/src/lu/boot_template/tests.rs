@@ -105,7 +105,7 @@ fn a_rack_has_room_for_so_much() {
     let specs: Vec<_> = (0..25).map(|at| spec(&format!("m{at}"), 0, "worker")).collect();
     let machines = register(&config, &specs, NOW).unwrap();
     config.apply(machines.into_iter().map(ConfigChange::Machine));
-    let large = "{{ range 30000 }}0123456789{{ end }}";
+    let large = "{{ range 30000 }}#12345678\n{{ end }}";
     let unit = json!({"ignition": {"version": "3.3.0"}, "systemd": {"units": [
         {"name": "a.service", "contents": large}]}});
     let why = super::added(&op("1.0.0", unit.to_string()), &config, NOW).map(drop).unwrap_err();
