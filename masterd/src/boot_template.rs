@@ -213,7 +213,9 @@ impl Prepared {
                 let text = run(program)?;
                 let read = serde_saphyr::from_str::<serde_json::Map<String, Json>>(&text);
                 read.map_err(|error| {
-                    let why = format!("what it becomes is no YAML: {error}");
+                    let why = error.without_snippet().to_string();
+                    let why = why.lines().next().unwrap_or_default();
+                    let why = format!("what it becomes is no YAML: {why}");
                     TemplateError { line: 1, why }
                 })?;
                 Ok(Made::UserData(text))

@@ -96,10 +96,11 @@ fn no_label_breaks_a_document() {
 }
 
 fn text_of_machine(template: &str) -> Result<String, TemplateError> {
-    let template = ignition(template);
+    // A comment, since a list would be read as the name of a section.
+    let template = ignition(&format!("#{template}"));
     let text = rendered(&template)?.text;
     let document: Json = serde_json::from_str(&text).unwrap();
-    Ok(document["systemd"]["units"][0]["contents"].as_str().unwrap().to_owned())
+    Ok(document["systemd"]["units"][0]["contents"].as_str().unwrap()[1..].to_owned())
 }
 
 /// The words are sabakan's, as neco's templates use them.

@@ -175,7 +175,7 @@ fn values_are_escaped_for_their_place() {
     assert_eq!(yaml, r#"a: "\"a\" & {b}\\c\n${d}""#);
     for more in ["- a", ": a", "a: b", "a:", "%a", "@a", " a", "a "] {
         let text = format!("{{{{ \"{more}\" }}}}");
-        assert!(run(&text, Place::Yaml).unwrap_err().why.contains("to YAML"), "{more}");
+        assert_eq!(run(&text, Place::Yaml).as_deref(), Ok(more), "the author wrote it");
     }
 }
 
