@@ -52,8 +52,8 @@ fn a_file_that_is_gone_or_cut_is_not_here_and_comes_again() {
     let harms: [Harm; 4] = [
         |file, _| fs::remove_file(file).unwrap(),
         |_, directory| fs::remove_dir_all(directory).unwrap(),
-        |file, _| fs::write(file, b"").unwrap(),
-        |file, _| fs::write(file, b"kernels").unwrap(),
+        |file, _| stdx::atomic::write(file, b"", 0o600).unwrap(),
+        |file, _| stdx::atomic::write(file, b"kernels", 0o600).unwrap(),
     ];
     for harm in harms {
         for restart in [false, true] {

@@ -247,7 +247,8 @@ mod tests {
         let blob = Blob { sha256: "aa".repeat(32).parse().unwrap(), size: 6 };
         let write = |directory: &PathBuf, content: &[u8]| {
             fs::create_dir_all(directory).unwrap();
-            fs::write(directory.join(blob.sha256.to_string()), content).unwrap();
+            let path = directory.join(blob.sha256.to_string());
+            stdx::atomic::write(&path, content, 0o600).unwrap();
         };
         assert!(matches!(source.open(blob), Err(SendError::Missing(_))));
         write(&source.blobs, b"ker");

@@ -340,11 +340,10 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         }
     };
     tell_open(&life, &sockets);
-    let (told, counted) = (router.clone(), Arc::clone(&metrics));
-    let page = move || told.page(&counted).text();
-    around.spawn("metrics", stdx::metrics::serve(options.metrics, page, ends.clone()));
     let looks = stdx::net::look_for_addresses(own_addresses(&options), drop, ends.clone());
     around.spawn("addresses", looks);
+    let numbers = serve_numbers(options.metrics, &router, &metrics, ends.clone());
+    around.spawn("metrics", numbers);
     let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
     let service = Arc::new(Metered::new(guard, metrics));
     luxi.spawn("luxi", vital(luxi::serve(doors, service, limits, ends), broken));
@@ -359,6 +358,16 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     sockets.iter().for_each(socket::Published::remove);
     tracing::info!("ended");
     ended
+}
+
+fn serve_numbers(
+    endpoint: Endpoint,
+    router: &LuxiRouter,
+    metrics: &Arc<Metrics>,
+    ends: watch::Receiver<bool>,
+) -> impl Future<Output = ()> + use<> {
+    let (told, counted) = (router.clone(), Arc::clone(metrics));
+    stdx::metrics::serve(endpoint, move || told.page(&counted).text(), ends)
 }
 
 fn tell_open(life: &Lifecycle, sockets: &[socket::Published]) {

@@ -5,6 +5,7 @@ mod filters;
 mod jobs;
 mod queries;
 mod ramdisk;
+mod turns;
 mod waits;
 
 use std::sync::Arc;
@@ -78,7 +79,7 @@ pub struct Sources {
 pub struct LuxiService {
     sources: Arc<Sources>,
     /// Turns of long lists.
-    lists: Turns<queries::ListUser>,
+    lists: Turns<turns::ListUser>,
     /// Where queries run.
     queries: Executor,
 }
@@ -87,7 +88,7 @@ impl LuxiService {
     /// A service on `backend`, whose queries run on `queries`.
     #[must_use]
     pub fn new(sources: Arc<Sources>, queries: Executor) -> Self {
-        let lists = Turns::new(TurnLimits::undivided(queries::LISTS_MAX));
+        let lists = Turns::new(TurnLimits::undivided(turns::LISTS_MAX));
         Self { sources, lists, queries }
     }
 }

@@ -38,8 +38,11 @@ pub struct Claims {
     client: Client,
     clock: Clock,
     /// One claim of this agent for each machine at a time: an answer is for the one that asked.
-    turns: Mutex<HashMap<(u32, Serial), Arc<tokio::sync::Mutex<()>>>>,
+    turns: Mutex<HashMap<(u32, Serial), Waiting>>,
 }
+
+/// What claims of one machine wait for.
+type Waiting = Arc<tokio::sync::Mutex<()>>;
 
 /// The turn of a machine.
 #[derive(Debug)]

@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use blobs::{BlobError, Blobs};
+use blobs::Blobs;
 use model::Timestamp;
 use model::layout::Layout;
 use model::rack_fault::RackFault;
 use rpc::calls::{
-    ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, BlobAppend, BlobKeep, Exchange,
-    LeaseRelease, LeaseReleased, Leave, MasterAddressDown, MasterAddressHere, MasterAddressUp,
-    MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion, PIECE_BYTES, PowercycleScheduled,
-    RackHeld, RackPush, RackWithdraw, SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX,
-    TROUBLES_MAX, TestDelay,
+    ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, Exchange, LeaseRelease, LeaseReleased,
+    Leave, MasterAddressDown, MasterAddressHere, MasterAddressUp, MasterViewed, Membership,
+    NodeFacts, NodeHeld, NodeVersion, PowercycleScheduled, RackHeld, RackPush, RackWithdraw,
+    SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX, TROUBLES_MAX, TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
 use rpc::identity::NodeIdentity;
@@ -41,6 +40,7 @@ use netboot::ledger::Ledger;
 use netboot::rack::Racks;
 use netboot::token_claim::Claims;
 
+mod blob_calls;
 mod exchange;
 mod renewal;
 
@@ -259,35 +259,6 @@ impl Agent {
         }
         let installed = self.racks.install(&self.ledger, document).await;
         installed.map_err(|error| Failure::failed(chain(&error)))
-    }
-
-    /// Does something with the blobs, where that may block.
-    async fn with_blobs<T: Send + 'static>(
-        &self,
-        does: impl FnOnce(&Blobs) -> Result<T, BlobError> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let blobs = Arc::clone(&self.blobs);
-        let done = tokio::task::spawn_blocking(move || does(&blobs)).await;
-        let done = done.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
-        done.map_err(|error| Failure::failed(chain(&error)))
-    }
-
-    async fn blob_append(&self, call: BlobAppend) -> Result<u64, Failure> {
-        let BlobAppend { blob, offset, data } = call;
-        if data.len() > PIECE_BYTES {
-            let text = format!("a piece of {} bytes; at most {PIECE_BYTES} are taken", data.len());
-            return Err(Failure::new(FailureKind::Malformed, text));
-        }
-        self.with_blobs(move |blobs| blobs.append(blob, offset, &data)).await
-    }
-
-    async fn blob_keep(&self, call: BlobKeep) -> Result<(), Failure> {
-        let removed = self.with_blobs(move |blobs| blobs.keep(&call.blobs.into_iter().collect()));
-        let removed = removed.await?;
-        if removed.files > 0 {
-            tracing::info!(files = removed.files, bytes = removed.bytes, "blobs removed");
-        }
-        Ok(())
     }
 
     async fn rack_withdraw(&self, call: RackWithdraw) -> Result<(), Failure> {

@@ -108,7 +108,19 @@ pub enum DaemonError {
     Listen(#[from] ListenError),
 }
 
-type RpcServer = Server<AgentService<Agent, LedgerEpochs>>;
+type CallService = AgentService<Agent, LedgerEpochs>;
+type RpcServer = Server<CallService>;
+
+fn serve_calls(
+    listener: TcpListener,
+    tls: ServerConfig,
+    service: CallService,
+    settings: &Settings,
+) -> Result<RpcServer, ListenError> {
+    let service = service.with_versions(settings.versions);
+    let started = Server::start(listener, tls, service, Limits::default());
+    started.map_err(|error| ListenError { of: settings.rpc_listening(), error })
+}
 
 /// An agent that runs.
 #[derive(Debug)]
@@ -162,8 +174,8 @@ impl Daemon {
         let client = Client::new(Arc::clone(&identity), Tasks::new());
         let own = identity.name().clone();
         let claims = (Arc::clone(&ledger), Arc::clone(&racks));
-        let claims = Claims::new(own.clone(), claims, client.clone(), settings.clock.clone());
-        let claims = Arc::new(claims);
+        let claims =
+            Claims::new(own.clone(), claims, client.clone(), settings.clock.clone()).into();
         let rack = boot_rack(&settings, &ledger, &racks, &claims).await?;
         let (server, learners) = watch::channel(None);
         let agent = Arc::new(Agent::new(Parts {
@@ -186,14 +198,11 @@ impl Daemon {
             versions: settings.versions,
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), obeyed);
+        let service = AgentService::new(Arc::clone(&agent), fence, allowed.clone());
         let tls = server_config(&identity, allowed.clone())?;
-        let agents = allowed.clone();
-        let service = AgentService::new(Arc::clone(&agent), fence, allowed);
-        let service = service.with_versions(settings.versions);
-        let failed = |of| move |error| ListenError { of, error };
-        let rpc = Server::start(rpc_listener, tls, service, Limits::default());
-        let rpc = rpc.map_err(failed(settings.rpc_listening()))?;
-        let boot = boot_listener.local_addr().map_err(failed(settings.boot_listening()))?;
+        let rpc = serve_calls(rpc_listener, tls, service, &settings)?;
+        let failed = |error| ListenError { of: settings.boot_listening(), error };
+        let boot = boot_listener.local_addr().map_err(failed)?;
         let (stop, _) = watch::channel(false);
         let daemon = Self { agent, ledger, rpc, boot, stop, tasks: Tasks::new() };
         let asking = lease_sync::Asking {
@@ -201,7 +210,7 @@ impl Daemon {
             own: own.clone(),
             racks,
             client,
-            allowed: agents,
+            allowed,
             server: learners,
             clock: settings.clock.clone(),
         };
@@ -287,7 +296,7 @@ impl Daemon {
             }
         }
         if let Some(address) = keys {
-            self.serve_keys(address, rack.clone(), desk).await;
+            self.serve_keys(address, rack.clone(), desk);
         }
         for listener in listeners {
             self.tasks.spawn("boot", boot::serve(listener, rack.clone(), self.stop.subscribe()));
@@ -301,7 +310,7 @@ impl Daemon {
     }
 
     /// Starts to take requests for keys; a rack boots without, but for encrypted disks.
-    async fn serve_keys(
+    fn serve_keys(
         &self,
         address: SocketAddr,
         rack: boot::Rack,

@@ -21,7 +21,6 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::etag;
-use crate::front::changes;
 use crate::link::END_TIME;
 use crate::refusal::Refusal;
 use crate::server::Running;
@@ -77,7 +76,7 @@ impl FromRequest<Arc<Front>> for Asked {
         let query = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
         let Query(query) = query.map_err(|error| Refusal::bad(error.body_text()))?;
         let path = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
-        if changes(&parts.method, parts.uri.path()) {
+        if switches::changes(&parts.method, parts.uri.path()) {
             switches::check(parts.method.as_str(), path.unwrap_or_default(), &query)?;
         }
         let Asker(principal) = parts

@@ -33,10 +33,11 @@ use crate::page;
 use crate::ramdisks::{self, is_of_ramdisk};
 use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
-use crate::sabakan::{self, crypts, graphql};
+use crate::sabakan::{self, crypts};
 use crate::server::Running;
 use crate::shares::{holder_of, stranger, turn};
-use crate::state::{Asker, Form, Front, Peer, PlainHttp};
+use crate::state::{Asker, Form, Front, GRAPHQL, Peer, PlainHttp};
+use crate::switches;
 use crate::upload::{PASSED_OVER_MAX, Shared, is_upload};
 use crate::users::password::REALM;
 
@@ -52,7 +53,7 @@ const BODIES: [(&str, usize); 8] = [
     // As in sabakan; a word has a dozen.
     ("/api/v1/state/", 128),
     ("/api/", 64 << 10),
-    (graphql::PATH, 64 << 10),
+    (GRAPHQL, 64 << 10),
     // A network with some thousand reserved addresses.
     ("/2/", 1 << 20),
     ("/", 4 << 10),
@@ -221,8 +222,8 @@ async fn serve(
         *known = Some(principal.clone());
     }
     let path = parts.uri.path();
-    let reads = reads(&parts.method, path);
-    if (!reads || path == graphql::PATH) && is_of_another_site(&parts) {
+    let reads = switches::reads(&parts.method, path);
+    if (!reads || path == GRAPHQL) && is_of_another_site(&parts) {
         return Err(other_site());
     }
     if !is_public {
@@ -253,19 +254,6 @@ async fn serve(
 fn body_bytes(body: &Body, most: usize) -> Option<usize> {
     let told = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     (!body.is_end_stream()).then(|| told.unwrap_or(most).min(most))
-}
-
-/// Whether a request changes nothing: lists may be asked for by `PUT`, too. What GraphQL changes is a job,
-/// and looked at when it is submitted.
-fn reads(method: &Method, path: &str) -> bool {
-    matches!(*method, Method::GET | Method::HEAD)
-        || (*method == Method::PUT && path.starts_with("/2/query/"))
-        || (*method == Method::POST && path == graphql::PATH)
-}
-
-/// Whether a request may change something, also where its route looks at that itself.
-pub(crate) fn changes(method: &Method, path: &str) -> bool {
-    !reads(method, path) || (*method == Method::POST && path == graphql::PATH)
 }
 
 /// Nobody gets to a route who may not at least read, or for a change operate; what the change itself needs

@@ -8,6 +8,7 @@
 //! [`transfer`]; [`logs`] tells who did what.
 
 use crate::routes::Routes;
+use crate::state::GRAPHQL;
 
 pub mod assets;
 pub mod config;
@@ -84,12 +85,8 @@ pub fn add(routes: Routes) -> Routes {
         )
         .get(states::PATH, "Tell the state of a machine", states::state)
         .put(states::PATH, "Set the state of a machine", states::set)
-        .get(graphql::PATH, "Ask for machines by GraphQL", graphql::serve_query)
-        .post(
-            graphql::PATH,
-            "Ask for machines, or set the state of one, by GraphQL",
-            graphql::serve,
-        )
+        .get(GRAPHQL, "Ask for machines by GraphQL", graphql::serve_query)
+        .post(GRAPHQL, "Ask for machines, or set the state of one, by GraphQL", graphql::serve)
         .get("/api/v1/logs", "Tell who changed what, an entry a line", logs::logs)
         .get("/health", "Tell whether the master answers", config::health)
 }

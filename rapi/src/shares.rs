@@ -156,6 +156,6 @@ mod tests {
             let TurnLimits { total, of_user, of_address } = limits;
             assert!(2 * of_user <= total && 2 * of_address <= total, "{limits:?}");
         }
-        assert!(2 * ANSWER_BYTES.of_client <= ANSWER_BYTES.total);
+        const { assert!(2 * ANSWER_BYTES.of_client <= ANSWER_BYTES.total) };
     }
 }

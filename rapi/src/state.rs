@@ -58,6 +58,9 @@ pub struct PlainHttp;
 #[derive(Debug, Clone)]
 pub struct Asker(pub Principal);
 
+/// Where questions in GraphQL are answered, as by sabakan.
+pub const GRAPHQL: &str = "/graphql";
+
 /// Which of the interfaces a path belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -73,7 +76,7 @@ impl Form {
     /// That of a path.
     #[must_use]
     pub fn of(path: &str) -> Self {
-        if path.starts_with("/api/") || path == "/graphql" {
+        if path.starts_with("/api/") || path == GRAPHQL {
             Self::Sabakan
         } else if path == "/v1" || path.starts_with("/v1/") {
             Self::Ironic

@@ -1,9 +1,10 @@
 //! Core: what may stand behind the path of a request that changes something. Anything else is refused: to pass
 //! over a misspelt `dry-run` would do what the client wants to try.
 
+use axum::http::Method;
+
 use crate::refusal::Refusal;
-use crate::sabakan::graphql;
-use crate::state::Form;
+use crate::state::{Form, GRAPHQL};
 
 /// Check everything and change nothing, which every opcode can.
 pub const DRY_RUN: &str = "dry-run";
@@ -15,6 +16,21 @@ const REASON: &str = "reason";
 pub const FLAGS: [&str; 4] = [DRY_RUN, FORCE, AUTO_PROMOTE, OTHER_SPEC];
 /// Characters of an unknown name that an answer repeats.
 const NAME_MAX: usize = 60;
+
+/// Whether a request changes nothing: lists may be asked for by `PUT`, too. What GraphQL changes is a job,
+/// and looked at when it is submitted.
+#[must_use]
+pub fn reads(method: &Method, path: &str) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+        || (*method == Method::PUT && path.starts_with("/2/query/"))
+        || (*method == Method::POST && path == GRAPHQL)
+}
+
+/// Whether a request may change something, also where its route looks at that itself.
+#[must_use]
+pub fn changes(method: &Method, path: &str) -> bool {
+    !reads(method, path) || (*method == Method::POST && path == GRAPHQL)
+}
 
 /// What a method, in small letters, of a path takes. Jobs have a reason; sabakan's interface has no dry run,
 /// and what is no job cannot be one.
@@ -31,7 +47,7 @@ pub fn of(method: &str, path: &str) -> &'static [&'static str] {
         (_, path) if path.ends_with("/tags") => &["tag", DRY_RUN, REASON],
         ("put", "/api/v1/ignitions/{role}/{id}") => &[OTHER_SPEC, REASON],
         (_, path) if Form::of(path) == Form::Ganeti => &[DRY_RUN, REASON],
-        (_, path) if path.starts_with("/api/") || path == graphql::PATH => &[REASON],
+        (_, path) if path.starts_with("/api/") || path == GRAPHQL => &[REASON],
         _ => &[],
     }
 }
@@ -102,7 +118,7 @@ mod tests {
         }
         let misspelt = ["dry_run=1", "dryrun=1", "Dry-Run=1", "dry-run", "dry-run=", "bulk=1"];
         let forms = ["/2/groups/{name}", "/api/v1/machines/{serial}", "/2/jobs/{id}"];
-        for path in forms.into_iter().chain([graphql::PATH]) {
+        for path in forms.into_iter().chain([GRAPHQL]) {
             for wrong in misspelt {
                 assert_eq!(code("DELETE", path, wrong), Err(400), "{path}?{wrong}");
             }
@@ -111,7 +127,7 @@ mod tests {
         for (method, path) in [
             ("DELETE", "/2/jobs/{id}"),
             ("POST", "/2/filters"),
-            ("POST", graphql::PATH),
+            ("POST", GRAPHQL),
             ("DELETE", "/api/v1/machines/{serial}"),
             ("PUT", "/api/v1/assets/{name}"),
         ] {

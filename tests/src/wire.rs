@@ -77,7 +77,8 @@ impl Wire {
         let peer = ["type", "veth", "peer", CLIENT_INTERFACE, "netns", client];
         ip(&[&["-n", rack, "link", "add", "rack0"], &peer[..]].concat());
         ip(&["-n", rack, "addr", "add", &format!("{RACK_ADDRESS}/26"), "dev", "rack0"]);
-        for (at, interface) in [(rack, "lo"), (rack, "rack0"), (client, CLIENT_INTERFACE)] {
+        let links = [(rack, "lo"), (rack, "rack0"), (client, "lo"), (client, CLIENT_INTERFACE)];
+        for (at, interface) in links {
             ip(&["-n", at, "link", "set", interface, "up"]);
         }
         wire

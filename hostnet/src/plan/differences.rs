@@ -111,11 +111,15 @@ impl<'n> Differences<'n> {
     /// Whether a link that stays is down at some moment: a bond takes no member that is up,
     /// and leaves it down.
     fn goes_down(&self, link: &Link, found: &Link) -> bool {
-        let is_bond = |one: &&Link| matches!(one.kind, Kind::Bond(_));
-        let joins = self.joins(link).as_ref().is_some_and(is_bond);
-        let was = self.was_in.get(&link.name);
-        let leaves = was.is_some_and(|was| is_bond(was) && self.leaves(&link.name, was));
-        found.up && (!link.up || joins || leaves)
+        let joins = self.joins(link).is_some_and(|one| matches!(one.kind, Kind::Bond(_)));
+        found.up && (!link.up || joins || self.leaves_bond(&link.name))
+    }
+
+    /// Whether a link is no member of its bond any more. The kernel then gives it the address and MTU that
+    /// it had before it was one, and nobody can tell which.
+    fn leaves_bond(&self, name: &LinkName) -> bool {
+        let was = self.was_in.get(name).filter(|was| matches!(was.kind, Kind::Bond(_)));
+        was.is_some_and(|was| self.leaves(name, was))
     }
 
     fn leaves(&self, member: &LinkName, controller: &Link) -> bool {

@@ -1,6 +1,6 @@
 //! A kernel for tests: it refuses what Linux refuses, and what Linux would do behind our back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::MacAddress;
 
@@ -12,8 +12,12 @@ use crate::model::link::{Kind, Link, LinkName};
 /// What a device has that nobody asked anything of.
 const MTU: u32 = 1500;
 
+/// The state of the host, and the address and MTU that each member of a bond had of its own.
 #[derive(Debug, Clone)]
-pub(super) struct ModelKernel(pub(super) HostNetwork);
+pub(super) struct ModelKernel(
+    pub(super) HostNetwork,
+    BTreeMap<LinkName, (Option<MacAddress>, Option<u32>)>,
+);
 
 impl ModelKernel {
     /// A host with cards, down.
@@ -26,7 +30,7 @@ impl ModelKernel {
             (card.mac, card.mtu, card.up) = (Some(mac), Some(MTU), false);
             network.links.push(card);
         }
-        Self(network)
+        Self(network, BTreeMap::new())
     }
 
     pub(super) fn apply(&mut self, steps: &[Step]) {
@@ -64,8 +68,14 @@ impl ModelKernel {
             Step::Create(link) => self.create(link),
             Step::Delete(link) => self.delete(link),
             Step::SetUp { link, up } => self.set_up(link, *up),
-            Step::SetMac { link, from, to } => swap(&mut self.link(link)?.mac, *from, *to),
-            Step::SetMtu { link, from, to } => swap(&mut self.link(link)?.mtu, *from, *to),
+            Step::SetMac { link, from, to } => {
+                swap_known(&mut self.link(link)?.mac, *from, *to)?;
+                self.lead_members(link)
+            }
+            Step::SetMtu { link, from, to } => {
+                swap_known(&mut self.link(link)?.mtu, *from, *to)?;
+                self.lead_members(link)
+            }
             Step::SetStp { link, on } => {
                 let Kind::Bridge { stp, .. } = &mut self.link(link)?.kind else {
                     return Err("it has no STP".into());
@@ -86,7 +96,12 @@ impl ModelKernel {
             Step::Attach { member, controller } => self.attach(member, controller),
             Step::Detach { member, controller } => {
                 let members = self.link(controller)?.kind.members_mut().ok_or("no controller")?;
-                remove(members, member)
+                remove(members, member)?;
+                if let Some((mac, mtu)) = self.1.remove(member) {
+                    let link = self.link(member)?;
+                    (link.mac, link.mtu) = (mac, mtu);
+                }
+                Ok(())
             }
             Step::AddAddress { link, address } => {
                 let addresses = &mut self.link(link)?.addresses;
@@ -179,12 +194,28 @@ impl ModelKernel {
         if self.0.controllers().contains_key(member) {
             return Err("it is a member already".into());
         }
-        let is_up = self.link(member)?.up;
-        let kind = &mut self.link(controller)?.kind;
-        if is_up && matches!(kind, Kind::Bond(_)) {
+        let joining = self.link(member)?.clone();
+        let is_bond = matches!(self.link(controller)?.kind, Kind::Bond(_));
+        if joining.up && is_bond {
             return Err("a bond takes no member that is up".into());
         }
+        if is_bond {
+            self.1.insert(member.clone(), (joining.mac, joining.mtu));
+        }
+        let kind = &mut self.link(controller)?.kind;
         kind.members_mut().ok_or("no controller")?.push(member.clone());
+        self.lead_members(controller)
+    }
+
+    /// A bond gives its members its own address and MTU.
+    fn lead_members(&mut self, name: &LinkName) -> Result<(), String> {
+        let bond = self.link(name)?.clone();
+        if let Kind::Bond(_) = bond.kind {
+            for member in bond.kind.members() {
+                let member = self.link(member)?;
+                (member.mac, member.mtu) = (bond.mac, bond.mtu);
+            }
+        }
         Ok(())
     }
 
@@ -198,6 +229,19 @@ impl ModelKernel {
         }
         Ok(())
     }
+}
+
+/// As [`swap`], where the earlier value may not be known.
+fn swap_known<T: PartialEq + Copy + std::fmt::Debug>(
+    place: &mut Option<T>,
+    from: Option<T>,
+    to: Option<T>,
+) -> Result<(), String> {
+    if from.is_none() {
+        *place = to;
+        return Ok(());
+    }
+    swap(place, from, to)
 }
 
 fn swap<T: PartialEq + std::fmt::Debug>(place: &mut T, from: T, to: T) -> Result<(), String> {

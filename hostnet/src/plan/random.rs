@@ -58,6 +58,23 @@ fn name_of(link: &str) -> &str {
     name.split(',').next().unwrap_or_default()
 }
 
+fn add_links_with_parents(links: &mut Vec<String>, d: &mut Decisions<'_>) {
+    for (name, kind) in [("vl0", "vlan, vlan"), ("vx0", "vxlan, vni"), ("mv0", "macvlan")] {
+        if d.below(2) == 0 {
+            let parents = ["e0", "e3", "br0", "bo0"];
+            let is_there = |name: &&str| links.iter().any(|link| name_of(link) == *name);
+            let parents: Vec<&str> = parents.into_iter().filter(is_there).collect();
+            if parents.is_empty() {
+                continue;
+            }
+            let parent = d.one_of(&parents);
+            let number =
+                if kind == "macvlan" { String::new() } else { format!(": {}", 1 + d.below(2)) };
+            links.push(format!("name: {name}, kind: {kind}{number}, parent: {parent}"));
+        }
+    }
+}
+
 /// A network of four cards and up to six virtual links, which may be wrong.
 pub(super) fn network(bytes: &[u8]) -> Option<HostNetwork> {
     let mut d = Decisions(bytes.iter());
@@ -96,20 +113,7 @@ pub(super) fn network(bytes: &[u8]) -> Option<HostNetwork> {
             links.push(format!("name: {name}"));
         }
     }
-    for (name, kind) in [("vl0", "vlan, vlan"), ("vx0", "vxlan, vni"), ("mv0", "macvlan")] {
-        if d.below(2) == 0 {
-            let parents = ["e0", "e3", "br0", "bo0"];
-            let is_there = |name: &&str| links.iter().any(|link| name_of(link) == *name);
-            let parents: Vec<&str> = parents.into_iter().filter(is_there).collect();
-            if parents.is_empty() {
-                continue;
-            }
-            let parent = d.one_of(&parents);
-            let number =
-                if kind == "macvlan" { String::new() } else { format!(": {}", 1 + d.below(2)) };
-            links.push(format!("name: {name}, kind: {kind}{number}, parent: {parent}"));
-        }
-    }
+    add_links_with_parents(&mut links, &mut d);
     let members = |link: &String| Some(link.split_once("members")?.1.to_owned());
     let bonded = links.iter().find(|link| name_of(link) == "bo0").and_then(members);
     let bonded = bonded.unwrap_or_default();

@@ -25,7 +25,7 @@ pub enum Step {
     SetMac {
         /// The link.
         link: LinkName,
-        /// The earlier one.
+        /// The earlier one; none where the link has one that it had before it joined a bond.
         from: Option<MacAddress>,
         /// The later one.
         to: Option<MacAddress>,
@@ -34,7 +34,7 @@ pub enum Step {
     SetMtu {
         /// The link.
         link: LinkName,
-        /// The earlier one.
+        /// The earlier one, or none, as for the address.
         from: Option<u32>,
         /// The later one.
         to: Option<u32>,
@@ -111,10 +111,10 @@ impl fmt::Display for Step {
             Self::SetUp { link, up: true } => write!(f, "set {link} up"),
             Self::SetUp { link, up: false } => write!(f, "set {link} down"),
             Self::SetMac { link, from, to } => {
-                write!(f, "set address of {link} to {} (was {})", shown(*to), shown(*from))
+                write!(f, "set address of {link} to {}{}", shown(*to), was(*from))
             }
             Self::SetMtu { link, from, to } => {
-                write!(f, "set MTU of {link} to {} (was {})", shown(*to), shown(*from))
+                write!(f, "set MTU of {link} to {}{}", shown(*to), was(*from))
             }
             Self::SetStp { link, on } => {
                 write!(f, "turn STP of {link} {}", if *on { "on" } else { "off" })
@@ -139,4 +139,8 @@ impl fmt::Display for Step {
 
 fn shown(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| value.to_string())
+}
+
+fn was(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| format!(" (was {})", value.to_string()))
 }

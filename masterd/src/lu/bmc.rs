@@ -1,31 +1,27 @@
 //! Opcodes that reach the management controller of a machine. They hold the machine's lock, so that a
 //! controller has one question at a time, and one that is not reached holds up no other machine.
 
+mod inspect;
+
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::time::Duration;
 
 use bmc::{BmcError, Controller, Expected, Login, Session, Times};
 use jobs::locks::Level;
-use model::bmc::{
-    BmcAccess, BmcProtocol, BmcTrust, BmcUrl, BootOnce, Health, Inspection, PowerAction,
-    PowerState, Source,
-};
+use model::bmc::{BmcAccess, BmcProtocol, BmcTrust, BmcUrl, BootOnce, PowerAction, PowerState};
 use model::enrol::Fingerprint;
 use model::error::ErrorCode;
 use model::machine::Machine;
-use model::machine::life::{Event, Intent, Observed};
 use model::network::Owner;
-use model::opcode::{MachineBmcRemove, MachineBmcSet, MachineHealth, MachineInspect, MachinePower};
+use model::opcode::{MachineBmcRemove, MachineBmcSet, MachinePower};
 use model::vault::Sealed;
-use model::{Code, Exception, JobId, Secret, Serial, Timestamp};
+use model::{Code, Exception, JobId, Secret, Serial};
 use tokio::time::Instant;
 
 use super::machine::lock_of;
-use super::machine::state::{begun, moved};
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::config::{Config, ConfigChange};
-use crate::queue::Decision;
 use crate::{power_cycle, vault};
 
 /// How often a controller is asked that is not reached, or does not do what it took: it may be starting.
@@ -399,112 +395,4 @@ async fn next_cycle(
     };
     context.transact(next).await?;
     rack::push(context, &BTreeSet::from([rack])).await
-}
-
-impl LogicalUnit for MachineHealth {
-    type Plan = Controller;
-
-    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
-        lock_of(&self.serial, level, config)
-    }
-
-    async fn check(&self, context: &mut Context) -> Result<Controller, Failure> {
-        Ok(known(&context.config(), &self.serial)?.1)
-    }
-
-    async fn exec(self, controller: Controller, context: &mut Context) -> Result<Health, Failure> {
-        context.reach_out().await?;
-        let mut session = controller.session();
-        let health = ask(context, &mut session, |session| Box::pin(session.health())).await;
-        session.close().await;
-        health
-    }
-}
-
-/// Whether an inspection is a step in the life of a machine. One in service, or at which another job is at
-/// work, stays as it is.
-fn begins(config: &Config, serial: &Serial) -> bool {
-    let machine = config.machines.get(serial);
-    machine.is_some_and(|machine| machine.life.state.begun(Intent::Inspect).is_some())
-}
-
-/// A machine after its inspection by this job.
-fn looked(
-    config: &Config,
-    serial: &Serial,
-    job: JobId,
-    ((seen, why), now): ((Observed, Option<String>), Timestamp),
-) -> Decision<()> {
-    if !config.machine(serial.as_str())?.life.is_carried_by(job) {
-        return Ok((Vec::new(), ()));
-    }
-    let seen = Event::Observed(seen);
-    let (changes, _) = moved(config, serial.as_str(), seen, why.as_deref(), now)?;
-    Ok((changes, ()))
-}
-
-impl LogicalUnit for MachineInspect {
-    type Plan = (Serial, Controller);
-
-    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
-        lock_of(&self.serial, level, config)
-    }
-
-    async fn check(&self, context: &mut Context) -> Result<(Serial, Controller), Failure> {
-        Ok(known(&context.config(), &self.serial)?)
-    }
-
-    async fn exec(
-        self,
-        (serial, controller): (Serial, Controller),
-        context: &mut Context,
-    ) -> Result<Inspection, Failure> {
-        context.reach_out().await?;
-        let (job, now) = (context.job(), context.now());
-        if begins(&context.config(), &serial) {
-            let name = serial.clone();
-            let begun = move |config: &Config| match begins(config, &name) {
-                true => {
-                    begun(config, name.as_str(), Intent::Inspect, job, now).map(|(c, _)| (c, ()))
-                }
-                false => Ok((Vec::new(), ())),
-            };
-            context.transact(begun).await?;
-        }
-        let mut session = controller.session();
-        let told = ask(context, &mut session, |session| Box::pin(session.inventory())).await;
-        session.close().await;
-        let now = context.now();
-        let told = match told {
-            Ok(told) => told,
-            Err(failure) => {
-                let why = match &failure {
-                    Failure::Exception(exception) => exception.message().to_owned(),
-                    Failure::Canceled | Failure::Withdrawn => return Err(failure),
-                };
-                let ended = (Observed::Failed, Some(why));
-                context.transact(move |config| looked(config, &serial, job, (ended, now))).await?;
-                return Err(failure);
-            }
-        };
-        let seen = move |config: &Config| {
-            let (mut changes, ()) = looked(config, &serial, job, ((Observed::Done, None), now))?;
-            let before = config.inspections.get(&serial).map(AsRef::as_ref);
-            let after = Inspection::after(before, serial, now, (Source::Bmc, told));
-            changes.push(ConfigChange::Inspection(after.clone()));
-            Ok((changes, after))
-        };
-        let inspection = context.transact(seen).await?;
-        for (parts, why) in &inspection.inventory.unread {
-            let text =
-                format!("its {parts} were not read whole, so that none counts as gone: {why}");
-            context.say(text).await;
-        }
-        if inspection.changed == Some(now) {
-            for change in &inspection.changes {
-                context.say(format!("its hardware changed: {change}")).await;
-            }
-        }
-        Ok(inspection)
-    }
 }

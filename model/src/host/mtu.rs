@@ -51,10 +51,7 @@ impl HostNetwork {
         let Some(mtu) = link.mtu else { return Ok(()) };
         let needed = mtu + overhead(&link.kind);
         // Members of a bond have its own.
-        let members = match &link.kind {
-            Kind::Bond(_) => &[],
-            other => other.members(),
-        };
+        let members = if matches!(link.kind, Kind::Bond(_)) { &[] } else { link.kind.members() };
         let members = members.iter().map(|name| (format!("{place}.mtu"), name));
         let parent = link.kind.parent().map(|name| (format!("{place}.parent"), name));
         for (place, name) in members.chain(parent) {

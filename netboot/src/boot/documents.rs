@@ -150,7 +150,7 @@ async fn token(
         let before = told(known);
         let enrolling = before.heard.enrolling.unwrap_or(Enrolling { told: at, to: from });
         let heard = Ramdisk { enrolling: Some(enrolling), ..before.heard.clone() };
-        let record = is_first.then(|| RamdiskTold { heard, ..before });
+        let record = is_first.then_some(RamdiskTold { heard, ..before });
         let seen = record.as_ref().map(observed);
         (enrolling.to, record, seen)
     };

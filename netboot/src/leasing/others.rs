@@ -61,7 +61,7 @@ impl Others {
         self.looked.retain(|name, _at| names.contains_key(name.as_str()));
         self.racks.keep_other_servers(|name| names.contains_key(name));
         let mut first = false;
-        for (name, _address) in names {
+        for (name, own) in names {
             let before = self.looked.get(name);
             if before.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
                 continue;
@@ -73,7 +73,7 @@ impl Others {
             let (xid, mut stopped) = (low_bits(self.clock.now_micros()), self.stopped.clone());
             self.tasks.spawn("dhcp servers", async move {
                 tokio::select! {
-                    () = look_at(&name, xid, &racks, is_first) => {}
+                    () = look_at((&name, own), xid, &racks, is_first) => {}
                     _ = stopped.wait_for(|stop| *stop) => {}
                 }
             });
@@ -100,8 +100,8 @@ fn low_bits(now: i64) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
-/// Looks at one interface, and notes who answered.
-async fn look_at(name: &str, xid: u32, racks: &Racks, first: bool) {
+/// Looks at one interface, and notes who answered. A server on this host is told as what has the port.
+async fn look_at((name, own): (&str, Ipv4Addr), xid: u32, racks: &Racks, first: bool) {
     let all = interfaces().unwrap_or_default();
     let Some(mac) = all.into_iter().find(|one| one.name == name).and_then(|one| one.mac) else {
         return;
@@ -110,7 +110,7 @@ async fn look_at(name: &str, xid: u32, racks: &Racks, first: bool) {
     let binding = Binding::Interface(name.to_owned());
     let found = match UdpSocket::bind(&binding, CLIENT_PORT) {
         Ok(socket) => {
-            ask(&socket, everyone, mac, xid, |servers| {
+            ask(&socket, (everyone, own), mac, xid, |servers| {
                 // Those of the last look may only be slower.
                 let known = racks.other_servers(name);
                 racks.set_other_servers(name, &known.union(servers).copied().collect());
@@ -133,7 +133,7 @@ async fn look_at(name: &str, xid: u32, racks: &Racks, first: bool) {
 /// Asks, and tells of each further server that offers an address; all of them at the end.
 async fn ask(
     socket: &UdpSocket,
-    to: SocketAddrV4,
+    (to, own): (SocketAddrV4, Ipv4Addr),
     mac: [u8; 6],
     xid: u32,
     tell: impl Fn(&BTreeSet<Ipv4Addr>),
@@ -157,9 +157,9 @@ async fn ask(
         let Ok(packet) = Packet::decode(buffer.get(..len).unwrap_or_default()) else { continue };
         if is_offer(&packet, mac, xid) && servers.len() < NAMED_MAX {
             // By its address where it calls itself what no host is called.
-            let server = packet.address(option::SERVER_ID).filter(|server| is_host(server));
+            let server = packet.address(option::SERVER_ID).filter(is_host);
             let server = server.unwrap_or(*source.ip());
-            if servers.insert(server) {
+            if server != own && servers.insert(server) {
                 tell(&servers);
             }
         }
@@ -253,7 +253,7 @@ mod tests {
         let (told, mut named) = tokio::sync::mpsc::channel(1);
         let tell = |servers: &BTreeSet<Ipv4Addr>| told.try_send(servers.clone()).unwrap();
         tokio::select! {
-            _ = ask(&socket, to, MAC, 7, tell) => panic!("nobody was named"),
+            _ = ask(&socket, (to, Ipv4Addr::new(10, 69, 0, 3)), MAC, 7, tell) => panic!("nobody was named"),
             servers = named.recv() => {
                 assert_eq!(servers, Some([Ipv4Addr::new(10, 69, 0, 9)].into()));
             }

@@ -85,7 +85,7 @@ async fn the_lease_of_a_machines_firmware_begins_a_boot() {
     assert_eq!((*stage, *told), (BootStage::Lease, registered));
     racks.miss_loader(dir.path().join("ipxe.efi"));
     assert!(racks.troubles()[1].contains("ipxe.efi is missing"));
-    std::fs::write(dir.path().join("ipxe.efi"), b"MZ").unwrap();
+    stdx::atomic::write(&dir.path().join("ipxe.efi"), b"MZ", 0o600).unwrap();
     assert_eq!(racks.troubles().len(), 1, "the package was installed");
 }
 

@@ -177,9 +177,9 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         assert!(loader_fault(&path).is_some(), "a directory");
         std::fs::remove_dir(&path).unwrap();
-        std::fs::write(&path, b"").unwrap();
+        stdx::atomic::write(&path, b"", 0o600).unwrap();
         assert!(loader_fault(&path).is_some(), "an empty file");
-        std::fs::write(&path, b"MZ").unwrap();
+        stdx::atomic::write(&path, b"MZ", 0o600).unwrap();
         assert_eq!(loader_fault(&path), None);
         let packaged = loader_fault(Path::new("/usr/lib/ipxe/never.efi")).unwrap();
         assert_eq!(packaged.cause, RackCause::LoaderMissing);

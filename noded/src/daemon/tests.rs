@@ -208,6 +208,8 @@ async fn a_waiting_exchange_is_woken_by_an_event_and_ended_by_a_newer_one() {
     let scene = Scene::new();
     let daemon = scene.start().await;
     scene.push(&daemon, 1).await;
+    // What is wrong with the rack is told at once, and then is known.
+    scene.exchange(&daemon, (None, 0), 0).await.unwrap();
     let waiting = scene.exchange(&daemon, (None, 0), 20_000);
     let newer = async {
         while daemon.rpc.service().running() == 0 {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::page;
 use crate::ramdisks;
 use crate::routes::Described;
-use crate::sabakan::{crypts, graphql, states};
-use crate::state::Form;
+use crate::sabakan::{crypts, states};
+use crate::state::{Form, GRAPHQL};
 use crate::switches;
 
 const JSON: &str = "application/json";
@@ -32,7 +32,7 @@ pub fn success(route: &Described) -> (&'static [u16], &'static [&'static str]) {
         ("get", states::PATH | "/api/v1/kernel_params/coreos") => (&[200], &[TEXT]),
         ("get", "/api/v1/ignitions/{role}/{id}") => (&[200], &[JSON, TEXT]),
         ("get", page::PATH) => (&[200], &[JSON, "text/html"]),
-        ("get", _) | ("post", graphql::PATH) | ("delete", crypts::ALL) => (&[200], &[JSON]),
+        ("get", _) | ("post", GRAPHQL) | ("delete", crypts::ALL) => (&[200], &[JSON]),
         ("post", ramdisks::HEARTBEAT) => (&[202], &[]),
         ("post", ramdisks::INSPECTION) => (&[202], &[JSON]),
         ("put", crypts::ONE) => (&[201], &[JSON]),
@@ -58,7 +58,7 @@ pub fn body(route: &Described) -> Option<(&'static str, Value)> {
             let properties = json!({"fields": fields, "qfilter": {}});
             (JSON, json!({"type": "object", "properties": properties}))
         }
-        graphql::PATH => {
+        GRAPHQL => {
             let properties = json!({"query": {"type": "string"}});
             (JSON, json!({"type": "object", "required": ["query"], "properties": properties}))
         }
@@ -80,7 +80,7 @@ pub fn query(route: &Described) -> Vec<Parameter> {
     let texts = |names: &[&str]| names.iter().map(|name| text(name)).collect();
     match (route.method, route.path) {
         ("get", "/api/v1/machines") => sabakan::parameters().map(|name| text(&name)).collect(),
-        ("get", graphql::PATH) => texts(&["query", "operationName", "variables"]),
+        ("get", GRAPHQL) => texts(&["query", "operationName", "variables"]),
         ("get", ramdisks::LOOKUP) => texts(&["addresses", "node_uuid"]),
         ("post", ramdisks::INSPECTION) => texts(&["node_uuid"]),
         ("get", "/api/v1/logs") => texts(&["since", "until"]),

@@ -25,8 +25,6 @@ use crate::asked::{Answer, Asked, json as answer};
 use crate::refusal::Refusal;
 use types::{Machine, MachineParams, MachineState, MachineStatus};
 
-/// The path.
-pub const PATH: &str = "/graphql";
 /// Depth of a query: the usual question for the schema has thirteen levels, one for a machine six.
 const DEPTH_MAX: usize = 16;
 /// Nesting of the text itself, which is read before its depth is known.

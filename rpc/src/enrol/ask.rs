@@ -70,7 +70,7 @@ pub enum EnrolError {
         confirmation: String,
         /// Why the identity could not be handed over.
         #[source]
-        error: RpcError,
+        error: Box<RpcError>,
     },
 }
 
@@ -248,6 +248,6 @@ impl Enrolment {
             Err(other) => other.to_string(),
         };
         let node = self.invitation.node.clone();
-        Err(EnrolError::Unconfirmed { node, confirmation, error })
+        Err(EnrolError::Unconfirmed { node, confirmation, error: Box::new(error) })
     }
 }

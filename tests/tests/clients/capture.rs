@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use tests::run::wait_for;
 use xtask::guest::wires::{HOST_INTERFACE, within};
 
-use crate::lan::{PATIENCE, program};
+use crate::lan::{AGENT, PATIENCE, program};
 
 /// What is said when it has begun to look.
 const BEGUN: &str = "listening on";
@@ -53,7 +53,10 @@ impl Capture {
         let (seen, errors) = (dir.join(name), dir.join(format!("{name}.err")));
         let mut tcpdump = Command::new(program("tcpdump"));
         tcpdump.args(["-i", HOST_INTERFACE, "-n", "-l", "-v", "--immediate-mode"]);
-        tcpdump.args(["-Z", "root"]).arg("udp and (port 67 or port 68)");
+        // An agent that looks for other servers asks as a client, from its own address.
+        let looks = format!("src host {AGENT} and src port 68");
+        let filter = format!("udp and (port 67 or port 68) and not ({looks})");
+        tcpdump.args(["-Z", "root"]).arg(filter);
         let mut inside = within(namespace, &tcpdump);
         inside.stdin(Stdio::null()).stdout(File::create(&seen).unwrap());
         let child = inside.stderr(File::create(&errors).unwrap()).spawn().unwrap();

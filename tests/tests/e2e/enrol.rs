@@ -152,7 +152,7 @@ fn a_node_that_is_removed_forgets_the_cluster() {
     assert_eq!(rows, json!([{"name": "n1.example"}, {"name": stays.name}]));
     let unknown = cluster.gnt(&format!("debug delay 0 -n {}", gone.name));
     assert!(unknown.failed(1).contains("not known"), "{unknown:?}");
-    let master = cluster.gnt("node remove n1.example");
+    let master = cluster.gnt("node remove --yes n1.example");
     assert!(!master.failed(1).is_empty(), "the master stays: {master:?}");
     // It may come back as a new node.
     cluster.kill_agent(&gone);

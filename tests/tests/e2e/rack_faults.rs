@@ -186,7 +186,9 @@ fn other_servers_are_named_with_the_command_that_ends_them() {
 fn a_range_without_addresses_is_named() {
     let Some((wire, cluster)) = served() else { return };
     // One address is left for leases.
-    let tight = IPAM.replace(r#""max-nodes-in-rack": 28"#, r#""max-nodes-in-rack": 58"#);
+    let tight = IPAM
+        .replace(r#""max-nodes-in-rack": 28"#, r#""max-nodes-in-rack": 58"#)
+        .replace(r#""bmc-ipv4-range-size": 5"#, r#""bmc-ipv4-range-size": 6"#);
     let ipam = cluster.write("tight.json", &tight);
     let _set = cluster.gnt(&format!("ipam set -f {}", ipam.display())).ok();
     wire.become_machine("52:54:00:00:00:01");
@@ -221,11 +223,11 @@ fn blobs(host: &Host) -> Vec<PathBuf> {
 #[test]
 fn files_that_an_agent_lost_come_back() {
     let Some((_wire, cluster, host)) = two_agents() else { return };
-    let kernel = cluster.write("vmlinuz", "MZ a kernel");
+    let kernel = cluster.write("vmlinuz", &xtask::images::kernel("debian/12"));
     let upload = format!("image upload debian/12 --kernel {}", kernel.display());
     let _uploaded = cluster.gnt(&upload).ok();
     let _added = cluster.gnt("machine add --serial SN1 --rack 0 --role worker").ok();
-    let _boots = cluster.gnt("machine set-boot SN1 debian").ok();
+    let _boots = cluster.gnt("machine set-boot debian SN1").ok();
     let come = |host: &Host| {
         wait_for(&format!("the files at {}", host.name), PATIENCE, || {
             (blobs(host).len() == 1).then_some(())

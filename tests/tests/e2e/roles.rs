@@ -217,7 +217,7 @@ fn a_standby_refuses_as_the_master_does() {
         ((4_000, None), "job list"),
         ((4_001, read), "debug delay --no-locks 0"),
         ((4_001, read), "cluster queue drain"),
-        ((4_002, operator), "cluster modify --candidate-pool-size 3"),
+        ((4_002, operator), "token remove ci --yes"),
         ((4_002, operator), "cluster queue drain"),
     ] {
         let [theirs, ours] = [master, &standby].map(|host| {

@@ -59,6 +59,7 @@ const MODEL_LIBRARIES: &[&str] = &[
     "serde_json",
     "serde_path_to_error",
     "sha2",
+    "subtle",
     "thiserror",
     "ipnet",
     "uuid",

@@ -68,9 +68,9 @@ impl Differences<'_> {
             own.filter_map(|link| self.kept.get(&link.name).map(|found| (*link, *found)))
         };
         for (link, found) in kept() {
-            if let Some(to) = link.mac.filter(|mac| Some(*mac) != found.mac) {
-                let (link, from) = (link.name.clone(), found.mac);
-                steps.push(Step::SetMac { link, from, to: Some(to) });
+            let from = found.mac.filter(|_| !self.leaves_bond(&link.name));
+            if let Some(to) = link.mac.filter(|mac| Some(*mac) != from) {
+                steps.push(Step::SetMac { link: link.name.clone(), from, to: Some(to) });
             }
             if let (Kind::Bridge { stp: Some(on), .. }, Kind::Bridge { stp, .. }) =
                 (&link.kind, &found.kind)
@@ -80,8 +80,9 @@ impl Differences<'_> {
             }
         }
         let mtu = |(link, found): (&Link, &Link)| {
-            let to = link.mtu.filter(|mtu| Some(*mtu) != found.mtu)?;
-            Some(Step::SetMtu { link: link.name.clone(), from: found.mtu, to: Some(to) })
+            let from = found.mtu.filter(|_| !self.leaves_bond(&link.name));
+            let to = link.mtu.filter(|mtu| Some(*mtu) != from)?;
+            Some(Step::SetMtu { link: link.name.clone(), from, to: Some(to) })
         };
         let grows = |(link, found): &(&Link, &Link)| link.mtu > found.mtu;
         let (larger, smaller): (Vec<_>, Vec<_>) = kept().partition(grows);

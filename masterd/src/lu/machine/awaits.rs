@@ -46,6 +46,13 @@ impl LogicalUnit for MachineAwait {
         loop {
             let config = committed.borrow_and_update().config.clone();
             let machine = config.machine(serial.as_str())?;
+            let seen = stage(&config, &serial).filter(|_| job.is_some());
+            if seen != told {
+                if let Some((_, stage)) = seen {
+                    context.say(format!("{serial}: {stage}")).await;
+                }
+                told = seen;
+            }
             match job.map_or(Outcome::Done, |job| outcome(&machine.life, job)) {
                 Outcome::Done => return Ok(machine.as_ref().clone()),
                 Outcome::Failed(why) => {
@@ -53,13 +60,6 @@ impl LogicalUnit for MachineAwait {
                     return Err(Exception::exec(text).coded(Code::MachineFailed).into());
                 }
                 Outcome::Runs => {}
-            }
-            let seen = stage(&config, &serial);
-            if seen != told {
-                if let Some((_, stage)) = seen {
-                    context.say(format!("{serial}: {stage}")).await;
-                }
-                told = seen;
             }
             if committed.changed().await.is_err() {
                 let text = "The master ends; the machine goes on, and its state tells how";

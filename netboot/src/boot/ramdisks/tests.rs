@@ -90,9 +90,8 @@ async fn a_ramdisk_looks_itself_up_and_lives() {
 async fn stranger(card: Option<&str>) -> Scene {
     let scene = scene().await;
     scene.lease_at([10, 69, 0, 40], MAC.parse().unwrap()).await;
-    match card {
-        Some(card) => scene.lease(card.parse().unwrap()).await,
-        None => {}
+    if let Some(card) = card {
+        scene.lease(card.parse().unwrap()).await;
     }
     scene
 }
