@@ -1,8 +1,8 @@
 //! Core: what a host's network is: links, and what lies on them. Desired and actual are this one type.
 //!
 //! [`link`] has the kinds of links, [`address`] what can lie on one, [`written`] the form in files,
-//! [`check`] what must hold across links ([`mtu`] of their MTUs), [`order`] which link lies on which,
-//! [`earlier`] what lasts of an earlier one.
+//! [`check`] what must hold across links (`mtu` of their MTUs), [`order`] which link lies on which,
+//! `earlier` what lasts of an earlier one.
 
 pub mod address;
 pub mod check;

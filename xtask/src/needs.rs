@@ -1,7 +1,7 @@
 //! What the commands of this repository use of the machine: whether it is there, and its coming where that is
 //! allowed. Whatever a command needs comes before it enters a namespace, where there is no network.
 //!
-//! In reading order: [`table`] lists all of it and how each is asked; [`install`] has apt and pip bring it,
+//! In reading order: `table` lists all of it and how each is asked; `install` has apt and pip bring it,
 //! or unpacks beside the machine's own what apt may not install.
 
 mod install;

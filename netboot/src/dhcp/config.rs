@@ -91,7 +91,7 @@ pub struct GuestRules {
 
 impl GuestRules {
     /// The rules for an agent that gives so many addresses, in a rack with so many machines whose cards
-    /// are known: guests get what the machines leave, and at least one address in [`GUESTS_SHARE`].
+    /// are known: guests get what the machines leave, and at least one address in `GUESTS_SHARE`.
     #[must_use]
     pub fn new(
         known: Arc<BTreeSet<MacAddress>>,

@@ -8,7 +8,7 @@
 //! for the client that holds it. The giver gives it to another client when that one returned it, or when
 //! its lease is over by the word of every agent that might have renewed it.
 //!
-//! [`record`] is what is durable, [`table`] finds it, [`guests`] keeps addresses for machines, and [`news`]
+//! `record` is what is durable, `table` finds it, `guests` keeps addresses for machines, and `news`
 //! says whose word counts. Times are microseconds since the epoch.
 
 use std::collections::BTreeMap;
