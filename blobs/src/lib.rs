@@ -1,4 +1,4 @@
-//! Files that are named by what they hold (DESIGN §9 "Blobs"): kernels, initrds, images.
+//! Files that are named by what they hold: kernels, initrds, images.
 //!
 //! A blob arrives in pieces, at the offset that [`Blobs::held`] gives, and survives a restart in
 //! between. It gets its name when all of it is on disk and has the digest that it is named by, so

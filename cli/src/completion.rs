@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use clap::Command;
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
-use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate, generate};
+use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate};
 use luxi::Client;
 use luxi::method::{Query, What};
 use luxi::query::{Cell, Filter};
 use model::layout::Layout;
+use stdx::pages::{Generated, completion_path};
 use stdx::text;
 
 use crate::{command, command_of, object_in_name, python};
@@ -101,12 +102,11 @@ pub(crate) enum Shell {
 impl Shell {
     const ALL: [Self; 3] = [Self::Bash, Self::Zsh, Self::Fish];
 
-    /// Where the completion of a program lies below `/usr/share`.
-    fn path(self, program: &str) -> String {
+    const fn generator(self) -> clap_complete::Shell {
         match self {
-            Self::Bash => format!("bash-completion/completions/{program}"),
-            Self::Zsh => format!("zsh/vendor-completions/_{program}"),
-            Self::Fish => format!("fish/vendor_completions.d/{program}.fish"),
+            Self::Bash => clap_complete::Shell::Bash,
+            Self::Zsh => clap_complete::Shell::Zsh,
+            Self::Fish => clap_complete::Shell::Fish,
         }
     }
 
@@ -137,33 +137,17 @@ pub(crate) fn print(shell: Shell) -> io::Result<()> {
 }
 
 /// Completions for `gnt` and each `gnt-OBJECT`: path below `/usr/share` and content.
-#[must_use]
-pub fn completions() -> Vec<(String, Vec<u8>)> {
+pub(crate) fn completions() -> Generated {
     let all = command();
     let objects = all.get_subcommands().filter(|object| object.has_subcommands());
     let own = objects.map(|object| format!("gnt-{}", object.get_name()));
     let programs = std::iter::once("gnt".to_owned()).chain(own);
     let files = programs.flat_map(|program| {
-        Shell::ALL.map(|shell| (shell.path(&program), shell.registration(&program)))
+        Shell::ALL.map(|shell| {
+            (completion_path(shell.generator(), &program), shell.registration(&program))
+        })
     });
     files.collect()
-}
-
-/// The same for another program, whose words are all known beforehand.
-#[must_use]
-pub fn completions_of(mut definition: Command) -> Vec<(String, Vec<u8>)> {
-    let program = definition.get_name().to_owned();
-    let file = |shell: Shell| {
-        let generator = match shell {
-            Shell::Bash => clap_complete::Shell::Bash,
-            Shell::Zsh => clap_complete::Shell::Zsh,
-            Shell::Fish => clap_complete::Shell::Fish,
-        };
-        let mut text = Vec::new();
-        generate(generator, &mut definition, &program, &mut text);
-        (shell.path(&program), text)
-    };
-    Shell::ALL.map(file).to_vec()
 }
 
 fn nodes(begin: &OsStr) -> Vec<CompletionCandidate> {

@@ -92,17 +92,15 @@ use clap::{
 };
 
 use completion::Shell;
-pub use completion::{completions, completions_of};
 use error::{CliError, Exit};
 use everywhere::Everywhere;
 use explain::explain;
-pub use generate::{man_page_of, man_pages};
 use model::boot_template::TemplateKind;
 use model::layout::Layout;
 use output::{say_lines, warn_lines};
 use refusal::refuse;
 use session::{Session, Words};
-use stdx::text;
+use stdx::{pages, text};
 
 /// Operate a Gantry cluster.
 ///
@@ -237,6 +235,12 @@ fn command_of(object: &str) -> Option<clap::Command> {
 /// Runs one command line and gives its exit status.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(directory) = pages::asked(arguments.iter().cloned()) {
+        let pages = generate::man_pages();
+        let written =
+            pages.and_then(|made| pages::write(&directory, made, completion::completions()));
+        return pages::ended(written);
+    }
     match completion::answer(&arguments) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,

@@ -1,5 +1,5 @@
 //! A member that does not run: what it holds, and how it becomes the only voter of its cluster without
-//! anybody's vote (DESIGN §7 "Override"). The engine has no such thing: these are records of ours.
+//! anybody's vote (docs/failover.md). The engine has no such thing: these are records of ours.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! The lock manager: which job may touch what (document 2, "Granular locking"; `docs/locking.md`).
+//! The lock manager: which job may touch what (Ganeti's 2.0 design, "Granular locking"; `docs/locking.md`).
 //!
 //! Cores first: [`name`] (what can be locked), `table` (who holds it), [`plan`] (which requests are
 //! refused), `line` and [`waiting`] (who waits, and for what), [`explain`] (the same in words).

@@ -1,4 +1,4 @@
-//! Whether this master hears a majority of the voters (DESIGN §7 "Being cut off"). The daemon looks,
+//! Whether this master hears a majority of the voters (docs/failover.md). The daemon looks,
 //! and notes here what it sees; [`contact`] has the rules.
 
 pub mod contact;

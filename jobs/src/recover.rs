@@ -1,4 +1,4 @@
-//! Core: what becomes of the jobs that a master finds when it takes the role (document 2, "Job and
+//! Core: what becomes of the jobs that a master finds when it takes the role (Ganeti's 2.0 design, "Job and
 //! opcode status"): queued ones run, those that waited are queued anew, those that ran have failed.
 
 use std::sync::Arc;

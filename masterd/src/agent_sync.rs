@@ -1,4 +1,4 @@
-//! Takes what agents saw and commits it (DESIGN invariant 2: observations), and sees to it that
+//! Takes what agents saw and commits it, and sees to it that
 //! agents serve the newest document of their rack, that none but the master's has its address, and
 //! that all have the files of who that is and the list of who may call them.
 //!

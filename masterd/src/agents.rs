@@ -305,7 +305,7 @@ mod tests {
         Agents::new(Client::new(Arc::new(identity), Tasks::new()), Tasks::new(), caller)
     }
 
-    /// Document 2: such a node is called for nothing but a vote, and says so at once.
+    /// Design of Ganeti 2.0: such a node is called for nothing but a vote, and says so at once.
     #[tokio::test]
     async fn an_offline_node_is_called_only_by_what_asks_all_the_same() {
         let agents = agents();

@@ -1,5 +1,5 @@
 //! Core: what a template of what machines boot with becomes for one machine: an Ignition configuration, or
-//! user data of cloud-init (DESIGN §9).
+//! user data of cloud-init (docs/netboot.md).
 //!
 //! In reading order: [`engine`] runs Go's templates within limits, [`functions`] are those that a template
 //! may call, [`facts`] what it is told of a machine; [`tree`] renders a document text by text, [`ignition`]

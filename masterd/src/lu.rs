@@ -1,4 +1,4 @@
-//! Logical units: what each opcode does (document 2: ExpandNames, locks by level, CheckPrereq,
+//! Logical units: what each opcode does (Ganeti's 2.0 design: ExpandNames, locks by level, CheckPrereq,
 //! Exec). What `check` established is a value that `exec` consumes.
 
 pub mod asset;

@@ -12,12 +12,13 @@ use masterd::options::{
     Action, Command, ExportArguments, ImportArguments, InitArguments, SecretsWanted, Serve,
 };
 use masterd::upgrade::{self, Report};
-use model::layout::{Layout, MASTER_METRICS_PORT, PEER_PORT};
+use model::layout::{Layout, MASTER_METRICS_PORT, MASTER_USER, PEER_PORT};
 use model::{Code, Coded, NodeName, Timestamp};
 use rpc::identity::IdentityError;
 use stdx::Clock;
 use stdx::daemon::{Log, chain};
 use stdx::metrics::Endpoint;
+use stdx::pages::Daemon;
 
 /// A job is some eighty small allocations on several threads; this allocator spends a quarter less
 /// of the daemon's own processor time on them than the C library's.
@@ -52,6 +53,12 @@ fn called_as() -> Option<String> {
 }
 
 fn main() -> ExitCode {
+    let definition = Command::command();
+    let files = Layout::paths_of(MASTER_USER).collect();
+    let pages = Daemon { definition, unit: "gantry-masterd.service", files };
+    if let Some(written) = pages.write_if_asked() {
+        return written;
+    }
     let command = read();
     let layout = Layout::new(&command.root);
     let segment_bytes = command.journal_segment.map(|mib| u64::from(mib) << 20);

@@ -1,4 +1,4 @@
-//! Whether this master hears a majority of the voters, and what it may do meanwhile (DESIGN §7
+//! Whether this master hears a majority of the voters, and what it may do meanwhile (docs/failover.md,
 //! "Being cut off"). The rules are in `jobs::majority`; this asks the engine and does what they say.
 //! Serves replication, below `commits`.
 

@@ -1,5 +1,5 @@
 //! Sees to it that who is a candidate follows, and that enough of them vote: one step at a time, by
-//! the policy of `role::pool` (DESIGN §7 "Voters", decision 5). Serves replication, below `commits`.
+//! the policy of `role::pool` (docs/replication.md). Serves replication, below `commits`.
 //!
 //! A node's document says which member it has before anything is done with that member, so that
 //! whoever is master next goes on from there.

@@ -1,4 +1,4 @@
-//! Core: the document of a rack: all that its agents need to serve it (DESIGN §9).
+//! Core: the document of a rack: all that its agents need to serve it (docs/netboot.md).
 
 use std::sync::Arc;
 

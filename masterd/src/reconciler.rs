@@ -1,4 +1,4 @@
-//! One driver for all reconcilers (DESIGN §5): each looks at what is committed and at what was
+//! One driver for all reconcilers: each looks at what is committed and at what was
 //! observed, and submits a job or pushes a desired state. docs/ARCHITECTURE.md has their table.
 
 use std::future::{Future, pending};

@@ -157,7 +157,7 @@ fn words(facts: &Facts, used: &Arc<Mutex<BTreeSet<Word>>>) -> Value {
     ])
 }
 
-/// What a network is, in document 4's words.
+/// What a network is, in the words of Metal3's IPAM study.
 fn config(network: &Network) -> Value {
     let first = network.subnet(true).or_else(|| network.subnet(false));
     let text = |address: Option<IpAddr>| address.map(|address| Value::from(address.to_string()));

@@ -36,7 +36,7 @@ use membership::peers::PeerBook;
 /// The moment at which everything here happened.
 pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
-/// The rules of document 1's example.
+/// The rules of sabakan's specification.
 pub(crate) fn ipam() -> IpamConfig {
     serde_json::from_str(
         r#"{"max-nodes-in-rack": 28, "node-ipv4-pool": "10.69.0.0/16", "node-ipv4-range-size": 6,
@@ -116,7 +116,7 @@ pub(crate) fn node(name: &str, role: NodeRole) -> Node {
     }
 }
 
-/// A cluster with the rules of document 1, the master n1 and these further nodes.
+/// A cluster with the rules of sabakan's specification, the master n1 and these further nodes.
 pub(crate) fn config(further: &[Node]) -> Config {
     let cluster: Cluster = serde_json::from_value(serde_json::json!({
         "cluster_name": "demo.example", "uuid": "c-1", "serial_no": 1, "ctime": [1, 0],

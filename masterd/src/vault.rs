@@ -1,5 +1,5 @@
 //! The vault: secrets are sealed before they are in any job, log or document, and opened where they are
-//! needed alone (DESIGN §10). The cipher is XChaCha20-Poly1305, whose nonces may be random.
+//! needed alone (docs/secrets.md). The cipher is XChaCha20-Poly1305, whose nonces may be random.
 
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};

@@ -1,5 +1,5 @@
 //! The watcher: looks at the cluster and submits jobs where something is to be done, as an operator
-//! would (DESIGN §7), and archives old ones. It changes nothing else itself; [`rules`] decides, [`alarms`] is what it tells,
+//! would (docs/failover.md), and archives old ones. It changes nothing else itself; [`rules`] decides, [`alarms`] is what it tells,
 //! [`machines`] knows which machines are late, [`silence`] which are silent, and [`guesses`] whether somebody
 //! guesses passwords.
 

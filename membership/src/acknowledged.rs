@@ -1,4 +1,4 @@
-//! Core: up to where members are known to hold the log (DESIGN §7 "Amnesia", decision 5.5).
+//! Core: up to where members are known to hold the log (docs/replication.md).
 //!
 //! Only what is committed counts: a later leader may cut the rest, and who ends before that then has
 //! forgotten nothing.

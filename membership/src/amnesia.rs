@@ -1,4 +1,4 @@
-//! Core: whether a member remembers what it said (DESIGN §7 "Amnesia", decision 5.5).
+//! Core: whether a member remembers what it said (docs/replication.md).
 //!
 //! A vote and an acknowledgement are promises. Who comes back with an emptied, older or other disk
 //! does not know what it promised, and must not promise again under the same id.

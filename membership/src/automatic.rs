@@ -1,4 +1,4 @@
-//! Core: when a standby tries to take the role by itself (`auto_failover`, DESIGN §7).
+//! Core: when a standby tries to take the role by itself (`auto_failover`, docs/failover.md).
 //!
 //! Nothing here makes a master: who tries asks everyone first, as an operator's failover does, and is
 //! then elected by those who hear no leader either. This only says who tries when, so that mostly one

@@ -1,4 +1,4 @@
-//! Core: whether a node may take the master role (document 2 "Master startup/failover", DESIGN §7).
+//! Core: whether a node may take the master role (Ganeti's 2.0 design, "Master startup/failover", docs/failover.md).
 //!
 //! Everyone is asked, and each answer becomes a [`Row`]; what all rows say together is the
 //! [`Decision`]. [`reason`] holds every reason there is, with what to do about it; `weigh` judges one

@@ -1,6 +1,6 @@
-//! Core: what an override does (`--no-voting --yes-do-it`, DESIGN §7 "Override").
+//! Core: what an override does (`--no-voting --yes-do-it`, docs/failover.md).
 //!
-//! One node assumes that it has the right data (document 2, "Master startup/failover"). Others may
+//! One node assumes that it has the right data (Ganeti's 2.0 design, "Master startup/failover"). Others may
 //! have gone on without it, unseen; so everything that must never be used twice starts again far
 //! above what anyone can have reached.
 

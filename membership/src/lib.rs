@@ -1,4 +1,4 @@
-//! Who is master: the rules, and what is known of the other members (DESIGN §7, decision 5).
+//! Who is master: the rules, and what is known of the other members (docs/failover.md).
 //!
 //! The rules ask nobody, wait for nothing and write nothing. In reading order: [`amnesia`] tells
 //! whether a member remembers its promises, [`job_ids`] whether its files do; [`confirm`] whether a

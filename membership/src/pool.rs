@@ -1,4 +1,4 @@
-//! Core: which nodes are candidates, and which of them vote (document 2 "Node flags", DESIGN §7).
+//! Core: which nodes are candidates, and which of them vote (Ganeti's 2.0 design, "Node flags", docs/failover.md).
 //!
 //! [`next_step`] says the one thing to do next; each is done and committed before it is asked again.
 //! Everything is a function of what is there, so a new master goes on where the old one stopped.

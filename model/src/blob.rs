@@ -1,4 +1,4 @@
-//! Core: files that are named by what they hold (DESIGN §9 "Blobs").
+//! Core: files that are named by what they hold.
 
 use std::fmt;
 use std::str::FromStr;

@@ -98,7 +98,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A node that became master without any vote, and what was cut by that (DESIGN §7 "Override").
+/// A node that became master without any vote, and what was cut by that (docs/failover.md).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overridden {
     /// When.

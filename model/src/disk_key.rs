@@ -1,4 +1,4 @@
-//! Core: keys of machines' encrypted disks, kept for them sealed (sabakan's `crypts`, document 1).
+//! Core: keys of machines' encrypted disks, kept for them sealed (sabakan's `crypts`, in its specification).
 
 use std::fmt;
 use std::str::FromStr;

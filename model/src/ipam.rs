@@ -1,4 +1,4 @@
-//! Core: addresses by formula: from a machine's rack and index to its addresses (document 1,
+//! Core: addresses by formula: from a machine's rack and index to its addresses (sabakan's specification,
 //! "IP address management"), and the range of each rack that DHCP may lease from.
 
 use std::collections::BTreeSet;

@@ -75,6 +75,18 @@ macro_rules! paths {
     };
 }
 
+impl Layout {
+    /// The paths on an installed machine that the daemon of this user works with, each with what it is.
+    pub fn paths_of(user: &str) -> impl Iterator<Item = (String, &'static str)> {
+        let of_door = user == RAPI_USER;
+        let paths = Self::TABLE.iter().filter(move |(path, owner, ..)| {
+            let identity = path.starts_with("etc/gantry/pki/node") || path.ends_with("ca.pem");
+            *owner == user || identity || (of_door && path.starts_with("etc/gantry/rapi"))
+        });
+        paths.map(|(path, _owner, _mode, about)| (format!("/{path}"), *about))
+    }
+}
+
 const ROOT_USER: &str = "root";
 
 paths! {

@@ -1,4 +1,4 @@
-//! Core: networks and their pools (document 4), and which address a claim gets.
+//! Core: networks and their pools (Metal3's IPAM study), and which address a claim gets.
 //!
 //! A network has subnets; a subnet has pools, which are used up in their order. A claim holds one address
 //! of each family of which the network has pools. Addresses that hosts cannot have, or that others have,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use zeroize::Zeroize;
 
-/// A value that never prints, logs, or serialises (DESIGN invariant 10), and whose memory is wiped.
+/// A value that never prints, logs, or serialises, and whose memory is wiped.
 ///
 /// There is no `Serialize`: what must cross a wire says so with [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]

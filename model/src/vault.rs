@@ -1,4 +1,4 @@
-//! Core: the keys of the vault, and secrets that they sealed (DESIGN §10). The master seals and opens
+//! Core: the keys of the vault, and secrets that they sealed (docs/secrets.md). The master seals and opens
 //! them; here is only what is stored and what travels.
 
 use std::collections::BTreeMap;

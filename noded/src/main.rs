@@ -2,8 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
+use model::layout::{Layout, NODE_USER};
 use model::{Code, Coded as _};
+use stdx::pages::Daemon;
 
 use noded::options::Options;
 use noded::run::run;
@@ -11,6 +13,12 @@ use noded::run::run;
 #[tokio::main]
 #[expect(clippy::print_stderr, reason = "the reason must be seen where there is no log, too")]
 async fn main() -> ExitCode {
+    let definition = Options::command();
+    let files = Layout::paths_of(NODE_USER).collect();
+    let pages = Daemon { definition, unit: "gantry-noded.service", files };
+    if let Some(written) = pages.write_if_asked() {
+        return written;
+    }
     match run(Options::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

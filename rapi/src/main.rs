@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
+use model::layout::{Layout, RAPI_USER};
 use model::{Code, Coded as _};
+use stdx::pages::Daemon;
 
 use rapi::daemon::{DaemonError, run};
 use rapi::options::Options;
@@ -14,6 +16,12 @@ const END_TIME: Duration = Duration::from_secs(1);
 
 #[expect(clippy::print_stderr, reason = "the reason must be seen where there is no log, too")]
 fn main() -> ExitCode {
+    let definition = Options::command();
+    let files = Layout::paths_of(RAPI_USER).collect();
+    let pages = Daemon { definition, unit: "gantry-rapi.service", files };
+    if let Some(written) = pages.write_if_asked() {
+        return written;
+    }
     let options = Options::parse();
     let ended = tokio::runtime::Runtime::new().map_err(DaemonError::Runtime).and_then(|runtime| {
         let ended = runtime.block_on(run(options));

@@ -1,4 +1,4 @@
-//! How a new node gets its identity (DESIGN §9 "Joining").
+//! How a new node gets its identity (docs/nodes.md).
 //!
 //! The new node makes a key, serves only the enrolment calls and shows a token with the fingerprint
 //! of its certificate and a one-time secret. The master, to whom the operator hands the token, pins

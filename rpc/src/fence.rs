@@ -1,4 +1,4 @@
-//! Keeps calls of two masters apart (DESIGN §7 "Fencing").
+//! Keeps calls of two masters apart (docs/failover.md).
 //!
 //! A call that changes the node enters under its epoch. A lower epoch is refused. A higher one is
 //! made durable first, then interrupts what still runs under older ones, and waits for its end: so

@@ -7,7 +7,7 @@
 //! counts for Prometheus, [`admission`] bounds the connections of a listener, [`throttle`] the lines of
 //! a log, [`net`] holds the sockets that know their interface, [`peer`] tells about the other end of one,
 //! `pinned` (a feature) knows servers by their certificate alone,
-//! [`acl`] lets groups use a file, [`terminal`] reads
+//! `pages` (a feature) are the manual of a program, [`acl`] lets groups use a file, [`terminal`] reads
 //! what must not be seen; [`file_system`] ends one, for
 //! tests.
 #![warn(missing_docs)]
@@ -24,6 +24,8 @@ pub mod local_time;
 pub mod metrics;
 pub mod net;
 pub mod owner;
+#[cfg(feature = "pages")]
+pub mod pages;
 pub mod peer;
 #[cfg(feature = "tls")]
 pub mod pinned;

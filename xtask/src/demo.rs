@@ -93,6 +93,8 @@ pub enum DemoError {
 const PROGRAMS: &[&str] = &["unshare", "ip", "curl"];
 /// Without these there is no stage.
 const INDISPENSABLE: &[&str] = &["unshare", "ip"];
+/// Stands in for iPXE: simulated machines ask for the loader and do not run it.
+const LOADER: &[u8] = b"MZ";
 /// Tells the program that it is in the namespace already.
 const INSIDE: &str = "GANTRY_DEMO_INSIDE";
 
@@ -220,12 +222,22 @@ impl Play {
     pub fn start_agent(&self, node: u8, further: &[&str]) -> Result<(), DemoError> {
         let mut noded = self.programs.command("noded");
         noded.arg("--root").arg(self.root(node));
+        noded.arg("--ipxe").arg(self.loader()?);
         noded.args(["--rpc-address", &self.address(node).to_string()]);
         if !further.contains(&"--boot-address") {
             noded.args(["--boot-address", &self.address(node).to_string()]);
         }
         noded.args(further);
         Ok(self.stage.start(&format!("noded{node}"), noded)?)
+    }
+
+    /// A boot loader for agents.
+    fn loader(&self) -> Result<PathBuf, DemoError> {
+        let path = self.stage.root().join("snponly.efi");
+        match stdx::atomic::write(&path, LOADER, FILE_MODE) {
+            Ok(()) => Ok(path),
+            Err(error) => Err(DemoError::Write { path, error }),
+        }
     }
 
     /// Runs `gnt` in the foreground, its command line shown above what it says.

@@ -36,8 +36,8 @@ const QUICK: &[&str] = &["-Zgzip", "-z1"];
 /// How packages are made.
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
-    /// Pack the programs of this profile: release, or dev for tests
-    #[arg(long, value_name = "PROFILE", default_value = "release", value_parser = profile)]
+    /// Pack the programs of this profile: dist, or dev for tests
+    #[arg(long, value_name = "PROFILE", default_value = "dist", value_parser = profile)]
     pub profile: Profile,
     /// Where the packages go [default: target/dist]
     #[arg(long, value_name = "DIR")]
@@ -46,9 +46,9 @@ pub struct Arguments {
 
 fn profile(word: &str) -> Result<Profile, String> {
     match word {
-        "release" => Ok(Profile::Release),
+        "dist" => Ok(Profile::Dist),
         "dev" => Ok(Profile::Debug),
-        other => Err(format!("`{other}` is neither `release` nor `dev`")),
+        other => Err(format!("`{other}` is neither `dist` nor `dev`")),
     }
 }
 
@@ -88,9 +88,6 @@ pub enum DistError {
         /// Its own words.
         why: String,
     },
-    /// Pages cannot be generated.
-    #[error("cannot generate the manual pages")]
-    Pages(#[source] io::Error),
     /// Something that was read makes no sense.
     #[error("cannot make sense of {what}")]
     Sense {
@@ -103,29 +100,6 @@ impl DistError {
     pub(crate) fn file(action: &'static str, path: &Path, error: io::Error) -> Self {
         Self::File { action, path: path.to_owned(), error }
     }
-}
-
-/// Where manual pages and completions go.
-#[derive(Debug, Clone, Args)]
-pub struct PagesArguments {
-    /// The directory; `/usr/share` for a machine without packages
-    pub directory: PathBuf,
-}
-
-/// Writes manual pages and completions, as packages have them.
-///
-/// # Errors
-/// See [`DistError`].
-pub fn write_pages(arguments: &PagesArguments) -> Result<(), DistError> {
-    let mut tree = Tree::default();
-    for (file, content) in pages::man_pages().map_err(DistError::Pages)? {
-        let path = format!("man/man8/{file}");
-        tree.add(&path, tree::READABLE, tree::Content::Bytes(content));
-    }
-    for (path, content) in pages::completions() {
-        tree.add(&path, tree::READABLE, tree::Content::Bytes(content));
-    }
-    tree.write(&arguments.directory)
 }
 
 /// Makes all packages and gives their paths.
@@ -143,7 +117,7 @@ pub fn make(arguments: &Arguments) -> Result<Vec<PathBuf>, DistError> {
     let architecture = said(Command::new("dpkg").arg("--print-architecture"), ("dpkg", "dpkg"))?;
     let mut made = Vec::new();
     for package in contents::packages(&programs, architecture.trim(), &release, split.path())? {
-        let compression = if arguments.profile == Profile::Release { SMALL } else { QUICK };
+        let compression = if arguments.profile == Profile::Dist { SMALL } else { QUICK };
         made.push(pack(&package, &release, (compression, &output))?);
     }
     Ok(made)

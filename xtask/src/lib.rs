@@ -50,8 +50,6 @@ enum Command {
     Bench(bench::Arguments),
     /// Make Debian packages in target/dist
     Dist(dist::Arguments),
-    /// Write manual pages and completions, for a machine without packages
-    Pages(dist::PagesArguments),
     /// Look for bytes that break a rule
     Fuzz(fuzz::Arguments),
     /// Trouble at random on three nodes under load, as root: kills, pauses, cut links, full disks, cut
@@ -81,7 +79,6 @@ pub fn run(arguments: Arguments) -> ExitCode {
             bench::dhcp::storm::run(&arguments).map_err(|error| chain(&error))
         }
         Command::Dist(arguments) => dist::run(&arguments).map_err(|error| chain(&error)),
-        Command::Pages(arguments) => dist::write_pages(&arguments).map_err(|error| chain(&error)),
         Command::Bench(arguments) => bench::run(&arguments).map_err(|error| chain(&error)),
     };
     match ended {

@@ -84,7 +84,7 @@ fn interface(text: &str) -> Result<(Word, MacAddress), String> {
     Ok((name, mac.parse().map_err(|error| format!("{error}"))?))
 }
 
-/// Names of cards of many machines, as document 4's mapping has them.
+/// Names of cards of many machines, as a mapping of Metal3 has them.
 ///
 /// # Errors
 /// The file does not read.

@@ -1,4 +1,4 @@
-//! Core: documents in YAML that name networks and addresses, as document 4 writes them.
+//! Core: documents in YAML that name networks and addresses, as the IPAM study of Metal3 writes them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

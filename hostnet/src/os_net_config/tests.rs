@@ -1,6 +1,6 @@
 use super::from_os_net_config;
 
-/// The example of document 4 as its template gives it with the networks of the same document.
+/// The example of Metal3's IPAM study, as its template gives it with the networks of the study.
 pub(crate) const DOCUMENT_4: &str = "
 network_config:
   -

@@ -1,4 +1,4 @@
-//! Core: what a master may still do that does not hear a majority (DESIGN §7 "Being cut off").
+//! Core: what a master may still do that does not hear a majority (docs/failover.md).
 
 /// Silence of the majority after which a master refuses, in milliseconds. It is also the time for
 /// which voters keep another from being elected, counted from later moments: so who is elected

@@ -1,5 +1,5 @@
 //! The override of `gnt cluster master-failover --no-voting --yes-do-it`: this member becomes the only
-//! one, with what it holds (DESIGN §7 "Override"). Serves the change of master, for `taker`.
+//! one, with what it holds (docs/failover.md). Serves the change of master, for `taker`.
 
 mod written;
 

@@ -1,5 +1,5 @@
 //! Takes the role on an engine: asks everyone, is elected or handed the lead, looks once more, and
-//! makes the role entry (DESIGN §7 "Confirmation"). Serves the change of master.
+//! makes the role entry (docs/failover.md). Serves the change of master.
 
 use std::sync::Arc;
 use std::time::Duration;

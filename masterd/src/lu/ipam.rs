@@ -107,7 +107,7 @@ fn is_nobodys(config: &Config, rules: &IpamConfig) -> Result<(), Exception> {
     Ok(())
 }
 
-/// Once machines have addresses by rules, other rules must give them the same (document 1).
+/// Once machines have addresses by rules, other rules must give them the same (sabakan's specification).
 fn may_change(config: &Config, rules: &IpamConfig) -> Result<(), Exception> {
     is_nobodys(config, rules)?;
     let Some(before) = config.ipam.as_deref().filter(|before| *before != rules) else {

@@ -1,4 +1,4 @@
-//! Core: what the watcher makes of what it sees (DESIGN §7): jobs to submit, jobs to archive, and
+//! Core: what the watcher makes of what it sees (docs/failover.md): jobs to submit, jobs to archive, and
 //! alarms.
 //!
 //! - A pool of candidates that is too small or too large for a while changes by the one step that

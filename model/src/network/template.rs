@@ -1,4 +1,4 @@
-//! Core: templates of hosts' network configurations, by name and version (document 4).
+//! Core: templates of hosts' network configurations, by name and version (Metal3's IPAM study).
 //!
 //! A machine uses the template that has the name of its role. It keeps the version that it got first, until
 //! somebody applies the newest one to it.

@@ -1,4 +1,4 @@
-//! Core: what becomes of a node's role (document 2 "Node flags"; Ganeti's `OP_NODE_SET_PARAMS`).
+//! Core: what becomes of a node's role (Ganeti's 2.0 design, "Node flags"; Ganeti's `OP_NODE_SET_PARAMS`).
 //!
 //! One total function, [`Standing::next`]: where a node stands, what happens, and what matters around
 //! it. A test prints the whole table.

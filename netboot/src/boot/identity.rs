@@ -1,5 +1,5 @@
 //! Core: which machine asks: its serial number, its system UUID and its Ethernet addresses must not
-//! contradict each other (DESIGN §9).
+//! contradict each other (docs/netboot.md).
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -44,6 +44,7 @@ mod master_ip;
 mod metrics;
 mod networks;
 mod operator;
+mod pages;
 mod ramdisks;
 mod roles;
 mod sabactl;

@@ -2,7 +2,7 @@
 
 use tests::cluster::{Cluster, IPAM};
 
-/// The networks of document 4, with a pool that is soon full.
+/// The networks of Metal3's IPAM study, with a pool that is soon full.
 const STUDY: &str = "
 networks:
   net0:

@@ -204,6 +204,12 @@ fn a_range_without_addresses_is_named() {
     let full = named(&cluster, "range-full", "rack-unserved");
     assert!(full.text.contains(&leased.to_string()), "{}", full.text);
     assert!(full.remedy.contains("`gnt lease list --rack 0`"), "{}", full.remedy);
+
+    let released = cluster.gnt(&format!("lease release {leased}"));
+    assert!(released.ok().contains("52:54:00:00:00:01"), "{released:?}");
+    assert_eq!(wire.lease(&cluster.dir()).address, leased);
+    let of_nobody = cluster.gnt("lease release 10.69.0.4");
+    assert!(of_nobody.failed(1).contains("is in no lease range"), "{of_nobody:?}");
 }
 
 /// The rack with a second agent, on whose host each fault is.

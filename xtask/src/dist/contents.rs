@@ -106,8 +106,7 @@ pub fn packages(
     release: &Release,
     directory: &Path,
 ) -> Result<Vec<Package>, DistError> {
-    let pages = pages::man_pages().map_err(DistError::Pages)?;
-    let completions = pages::completions();
+    let (pages, completions) = pages::generate(programs, &directory.join("share"))?;
     let libraries = licences::libraries()?;
     let (names, own): (Vec<_>, Vec<_>) = pages.into_iter().partition(|(file, _)| alias(file));
     let (name_words, own_words): (Vec<_>, Vec<_>) =
@@ -163,7 +162,7 @@ fn main(
         section: "admin",
         relations: vec![
             ("Depends", format!("{libc}, systemd (>= 247), init-system-helpers (>= 1.54)")),
-            ("Recommends", "ipmitool, logrotate".to_owned()),
+            ("Recommends", "ipmitool, ipxe, logrotate".to_owned()),
             ("Suggests", "gantry-ganeti-names, prometheus".to_owned()),
         ],
         summary: "cluster manager: bare machines to running work by one durable job queue",

@@ -30,7 +30,7 @@ const SECURE: &[&str] =
 const LAST_LINES: usize = 12;
 /// Mode of its files.
 const MODE: u32 = 0o644;
-/// Addresses by rule, as in document 1.
+/// Addresses by rule, as in sabakan's specification.
 const IPAM: &str = r#"{"max-nodes-in-rack": 28, "node-ipv4-pool": "10.69.0.0/16",
  "node-ipv4-range-size": 6, "node-ipv4-range-mask": 26, "node-ip-per-node": 3, "node-index-offset": 3,
  "bmc-ipv4-pool": "10.72.16.0/20", "bmc-ipv4-offset": "0.0.1.0", "bmc-ipv4-range-size": 5,

@@ -289,7 +289,7 @@ pub(crate) fn assigned_to_new(
 }
 
 /// A card that a network needs and a machine, whose cards the operator named, lacks: all machines of a role
-/// have the same ones (document 4).
+/// have the same ones (Metal3's IPAM study).
 fn missing_card<'a>(network: &'a HostNetwork, machine: &Machine) -> Option<&'a LinkName> {
     if machine.interfaces.is_empty() {
         return None;

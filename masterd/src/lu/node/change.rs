@@ -1,4 +1,4 @@
-//! Core: what `OP_NODE_SET_PARAMS` makes of a node (document 2 "Node flags"), in the words and with
+//! Core: what `OP_NODE_SET_PARAMS` makes of a node (Ganeti's 2.0 design, "Node flags"), in the words and with
 //! the codes of Ganeti where it has the same rule.
 
 use std::collections::BTreeSet;

@@ -72,7 +72,7 @@ fn a_replica_that_was_edited_by_hand_is_named_by_itself_when_it_has_the_role() {
     }
     cluster.wait_for_votes(&n2, 3);
     cluster.wait_for_same_files(&[&n1, &n2, &n3]);
-    let _verified = cluster.gnt("cluster verify").ok();
+    wait_for("a clean cluster", LONG, || (cluster.gnt("cluster verify").code() == 0).then_some(()));
     wait_for("the end of the alarm", LONG, || differing_copies(&n1).is_none().then_some(()));
 }
 

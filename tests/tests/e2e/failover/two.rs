@@ -45,7 +45,7 @@ fn the_other_one_cannot_take_the_role_from_a_dead_master() {
     assert!(refused.stdout.contains("0 of 1 voters"), "{refused:?}");
     assert!(!is_master(n2) && refusal(n2).is_some());
 
-    // Neither can the master by itself, as document 2 has it; both together go on.
+    // Neither can the master by itself, as Ganeti's 2.0 design has it; both together go on.
     cluster.kill_host(n2);
     cluster.start_agent(&n1);
     cluster.start_masterd(&n1);

@@ -7,7 +7,7 @@ use crate::lu::network::tests::add as add_network;
 use crate::template::files::files;
 use crate::testing::{NOW, config, spec};
 
-/// Document 4's template, but for the bridge of Open vSwitch.
+/// The template of Metal3's IPAM study, but for the bridge of Open vSwitch.
 const STUDY: &str = "network_config:
   -
     type: linux_bond
