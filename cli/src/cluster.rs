@@ -361,7 +361,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         ..ClusterSetParams::default()
     };
     if params == (ClusterSetParams { force: arguments.force, ..ClusterSetParams::default() }) {
-        return Err(nothing_given::<ModifyArguments>()?);
+        return Err(nothing_given::<ModifyArguments>(session)?);
     }
     arguments.job.run(OpCode::ClusterSetParams(params), session).map(drop)
 }

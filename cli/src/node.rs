@@ -276,7 +276,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
     ];
     let places = params.secondary_ip.is_some() || params.peer_port.is_some();
     if flags.iter().all(Option::is_none) && params.rack.is_none() && !places {
-        return Err(nothing_given::<ModifyArguments>()?);
+        return Err(nothing_given::<ModifyArguments>(session)?);
     }
     set_params(params, &arguments.job, session)
 }

@@ -197,7 +197,11 @@ pub(crate) struct JobArguments {
 }
 
 /// Says which parameters the change with the arguments `A` takes, of which none was given.
-pub(crate) fn nothing_given<A: Args>() -> Result<CliError, CliError> {
+pub(crate) fn nothing_given<A: Args>(session: &Session) -> Result<CliError, CliError> {
+    warn("Please give at least one of the parameters.")?;
+    if session.is_as_ganeti() {
+        return Ok(CliError::Told);
+    }
     let all = A::augment_args(clap::Command::new(""));
     let of_jobs = JobArguments::augment_args(clap::Command::new(""));
     let is_of_jobs =
@@ -207,7 +211,6 @@ pub(crate) fn nothing_given<A: Args>() -> Result<CliError, CliError> {
         .filter(|argument| !is_of_jobs(argument.get_id()) && argument.get_id() != "force")
         .filter_map(|argument| Some(format!("--{}", argument.get_long()?)));
     let names: Vec<String> = names.collect();
-    warn("Please give at least one of the parameters.")?;
     warn(format_args!("They are {}; --help describes them.", names.join(", ")))?;
     Ok(CliError::Told)
 }

@@ -33,12 +33,13 @@ impl Installed {
         let programs = tempfile::tempdir().unwrap();
         let gnt = programs.path().join("gnt");
         symlink(env!("CARGO_BIN_EXE_gnt"), &gnt).unwrap();
-        for (path, text) in cli::completions() {
-            let path = programs.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            stdx::atomic::write(&path, &text, 0o644).unwrap();
-            let name = path.file_name().unwrap().to_str().unwrap();
-            if name.starts_with("gnt-") && !name.contains('.') {
+        let mut generate = Command::new(&gnt);
+        generate.arg("--generate-man").arg(programs.path());
+        assert!(generate.status().unwrap().success());
+        for file in std::fs::read_dir(programs.path().join("bash-completion/completions")).unwrap()
+        {
+            let name = file.unwrap().file_name();
+            if name != "gnt" {
                 symlink(&gnt, programs.path().join(name)).unwrap();
             }
         }

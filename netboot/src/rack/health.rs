@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::rack_fault::{RackCause, RackFault};
@@ -36,6 +36,8 @@ impl Default for Health {
 /// Faults by the part of the agent that met them.
 #[derive(Debug, Default)]
 struct Noted {
+    /// Where the disk of the leases is mounted.
+    disk: String,
     /// Addresses of the agent's own that the machine does not have, each in a line.
     addresses: Vec<String>,
     /// Why DHCP is not served.
@@ -105,9 +107,8 @@ impl Noted {
         let is_looked_at = |cause| self.looked.iter().any(|fault| fault.cause == cause);
         // The look says more of the disk than the lease that met it.
         let passing = self.passing.iter().filter(|(what, _)| !is_looked_at(what.cause()));
-        let passing = passing.map(|(what, (why, _))| {
-            what.cause().fault(why.as_str(), &[("MOUNT", "/var/lib/gantry")])
-        });
+        let passing = passing
+            .map(|(what, (why, _))| what.cause().fault(why.as_str(), &[("MOUNT", &self.disk)]));
         let keys = self.keys.iter().map(|why| RackCause::KeysFailed.fault(why.as_str(), &[]));
         let loaders = self.loaders.iter().filter_map(|path| loader_fault(path));
         let others = self.others.iter().filter(|(_, servers)| !servers.is_empty());
@@ -213,6 +214,11 @@ impl Racks {
     /// Notes that a machine asked for a loader that is not there.
     pub fn miss_loader(&self, path: PathBuf) {
         self.note(|noted| noted.loaders.extend([path]));
+    }
+
+    /// Notes where the disk of the leases is mounted, which no fault is without.
+    pub(super) fn set_disk(&self, mount: &Path) {
+        self.note(|noted| noted.disk = mount.display().to_string());
     }
 
     /// Notes the faults that a look at the disk found.

@@ -43,6 +43,7 @@ pub struct Looked {
 
 /// Looks again and again, until `stopped`.
 pub async fn look_at_disk(looked: Looked, mut stopped: watch::Receiver<bool>) {
+    looked.racks.set_disk(mount_of(&looked.data));
     let looked = Arc::new(looked);
     let mut changed = looked.racks.watch();
     loop {
