@@ -1,6 +1,6 @@
 //! Core: one object of a file of os-net-config, with the options of all types.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,25 +20,28 @@ pub(super) struct Entry {
     pub(super) domain: Domains,
     #[serde(default)]
     pub(super) members: Vec<Self>,
+    #[serde(default, deserialize_with = "number")]
     pub(super) mtu: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
     pub(super) use_dhcp: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
     pub(super) use_dhcpv6: bool,
+    #[serde(default, deserialize_with = "some_flag")]
     pub(super) defroute: Option<bool>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
     pub(super) primary: bool,
+    #[serde(default, deserialize_with = "number")]
     pub(super) vlan_id: Option<i64>,
     pub(super) device: Option<String>,
     pub(super) bonding_options: Option<String>,
     pub(super) ovs_options: Option<String>,
     pub(super) table_id: Option<i64>,
     // Who brings the interface up; here it is always this agent.
-    #[serde(rename = "onboot")]
+    #[serde(default, rename = "onboot", deserialize_with = "some_flag")]
     _onboot: Option<bool>,
-    #[serde(rename = "hotplug")]
+    #[serde(default, rename = "hotplug", deserialize_with = "some_flag")]
     _hotplug: Option<bool>,
-    #[serde(rename = "nm_controlled")]
+    #[serde(default, rename = "nm_controlled", deserialize_with = "some_flag")]
     _nm_controlled: Option<bool>,
 }
 
@@ -67,7 +70,7 @@ pub(super) struct Route {
     pub(super) next_hop: String,
     #[serde(alias = "destination")]
     pub(super) ip_netmask: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
     pub(super) default: bool,
     pub(super) metric: Option<i64>,
     pub(super) table: Option<Table>,
@@ -110,4 +113,42 @@ impl Domains {
             Self::Many(domains) => domains,
         }
     }
+}
+
+/// Its files have flags and numbers in quotes, too.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "this is neither a number nor a flag")]
+enum Quoted<T> {
+    Plain(T),
+    Text(String),
+}
+
+fn number<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<i64>, D::Error> {
+    let wrong =
+        |text: &str| serde::de::Error::custom(format!("`{}` is no number", text.escape_debug()));
+    Ok(match Option::<Quoted<i64>>::deserialize(reader)? {
+        Some(Quoted::Plain(number)) => Some(number),
+        Some(Quoted::Text(text)) => Some(text.parse().map_err(|_e| wrong(&text))?),
+        None => None,
+    })
+}
+
+fn some_flag<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<bool>, D::Error> {
+    let text = match Option::<Quoted<bool>>::deserialize(reader)? {
+        Some(Quoted::Plain(flag)) => return Ok(Some(flag)),
+        Some(Quoted::Text(text)) => text,
+        None => return Ok(None),
+    };
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Ok(Some(true)),
+        "false" | "no" | "off" => Ok(Some(false)),
+        _ => {
+            let why = format!("`{}` is neither true nor false", text.escape_debug());
+            Err(serde::de::Error::custom(why))
+        }
+    }
+}
+
+fn flag<'de, D: Deserializer<'de>>(reader: D) -> Result<bool, D::Error> {
+    some_flag(reader).map(Option::unwrap_or_default)
 }

@@ -1,4 +1,5 @@
 use super::from_os_net_config;
+use crate::from_any_form;
 
 /// The example of document 4 as its template gives it with the networks of the same document.
 pub(crate) const DOCUMENT_4: &str = "
@@ -143,5 +144,54 @@ fn what_os_net_config_has_alone_is_refused_by_name() {
     ] {
         let error = from_os_net_config(&format!("network_config: [{entry}]")).expect_err(entry);
         assert!(error.to_string().contains(told), "{entry}: {error}");
+    }
+}
+
+#[test]
+fn the_form_of_a_file_is_told_by_its_keys() {
+    let own = crate::from_yaml(
+        "links: [{name: br0, kind: ovs_bridge, members: [em1], dhcp4: true}, {name: em1}]",
+    );
+    let list = r#"[{"type": "ovs_bridge", "name": "br0", "use_dhcp": "true", "mtu": null,
+                    "members": [{"type": "interface", "name": "em1"}]}]"#;
+    let yaml = "- type: ovs_bridge\n  name: br0\n  use_dhcp: yes\n  members: [{type: interface, name: em1}]\n";
+    for text in [
+        format!("{{ \"network_config\": {list} }}"),
+        format!("{{\n  \"os_net_config\": {{\n \"network_config\": {list} }} }}"),
+        format!(
+            "{{\"network_config\": {{\"network_config\": {list}, \"fallback_config\": {list}}}}}"
+        ),
+        format!("---\n# network\nnetwork_config:\n{yaml}"),
+        format!("'network_config':\n{yaml}"),
+        format!("fallback_config: []\nnetwork_config:\n{yaml}"),
+    ] {
+        let read = from_any_form(&text).unwrap_or_else(|why| panic!("{text}: {why}"));
+        assert_eq!(read.network, *own.as_ref().unwrap(), "{text}");
+        assert_eq!(read.fallback.is_some(), text.contains("fallback"), "{text}");
+    }
+    for (text, told) in [
+        (
+            "{os_net_config: {network_config: [{type: interface}]}}",
+            "os_net_config.network_config[0].name: is missing",
+        ),
+        (
+            "{network_config: {network_config: [{type: bus}]}}",
+            "network_config.network_config[0].type: ",
+        ),
+        (
+            "{network_config: [{type: interface, name: a, use_dhcp: maybe}]}",
+            "network_config[0].use_dhcp: `maybe` is neither",
+        ),
+        (
+            "{network_config: [{type: interface, name: a, mtu: big}]}",
+            "network_config[0].mtu: `big` is no number",
+        ),
+        ("network_config: []\nlinks: []", "unknown field `links`"),
+        ("links: [{name: network_config, mtu: 1}]", "links[0].mtu"),
+        ("", "it is empty"),
+        ("a text", ""),
+    ] {
+        let error = from_any_form(text).expect_err(text).to_string();
+        assert!(error.contains(told), "{text}: {error}");
     }
 }
