@@ -97,6 +97,12 @@ impl Reading {
         for (at, member) in std::mem::take(&mut entry.members).into_iter().enumerate() {
             let place = format!("{place}.members[{at}]");
             let is_primary = member.primary;
+            let mut member = member;
+            if member.kind == EntryKind::OvsBond {
+                // A bond of Open vSwitch is no interface: the bridge asks, where both should.
+                member.use_dhcp &= !entry.use_dhcp;
+                member.use_dhcpv6 &= !entry.use_dhcpv6;
+            }
             // A VLAN in a bridge of Open vSwitch is a port of its own, with a tag.
             let is_tagged = is_ovs && member.kind == EntryKind::Vlan && member.device.is_none();
             let bridge = Some(name).filter(|_| is_tagged);

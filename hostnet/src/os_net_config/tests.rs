@@ -65,7 +65,7 @@ network_config:
 - {type: route_table, name: custom, table_id: 200}
 - type: linux_bond
   name: bond0
-  bonding_options: mode=4 lacp_rate=fast miimon=100 xmit_hash_policy=layer3+4
+  bonding_options: mode=4 lacp_rate=fast miimon=100 xmit_hash_policy=layer3+4 updelay=1000 min_links=1 ad_select=2
   mtu: 9000
   members: [{type: interface, name: em1, primary: true}, {type: interface, name: em2}]
 - type: vlan
@@ -93,6 +93,7 @@ network_config:
         "
          links:
           - {name: bond0, kind: bond, mode: 802.3ad, lacp_rate: fast, miimon_ms: 100, primary: em1,
+             updelay_ms: 1000, min_links: 1, ad_select: count,
              xmit_hash_policy: layer3+4, members: [em1, em2], mtu: 9000}
           - {name: em1}
           - {name: em2}
@@ -113,6 +114,18 @@ network_config:
 
 #[test]
 fn what_os_net_config_has_alone_is_refused_by_name() {
+    // A bond of Open vSwitch is no interface.
+    let text = |dhcp| {
+        format!(
+            "network_config: [{{type: ovs_bridge, name: br0, use_dhcp: {dhcp}, members: [{{type: ovs_bond,
+             name: bond1, use_dhcp: true, members: [{{type: interface, name: em1}}]}}]}}]"
+        )
+    };
+    let read = from_os_net_config(&text(true)).unwrap().network;
+    read.check().unwrap();
+    assert!(read.link("br0").unwrap().dhcp4 && !read.link("bond1").unwrap().dhcp4);
+    let error = from_os_net_config(&text(false)).unwrap().network.check().unwrap_err();
+    assert_eq!(error.place, "links[0].members[0]");
     for (entry, told) in [
         (
             "{type: vlan, vlan_id: 4095, device: a}",
@@ -125,8 +138,16 @@ fn what_os_net_config_has_alone_is_refused_by_name() {
             "network_config[0].vlan_id: an object of this type",
         ),
         (
-            "{type: linux_bond, name: a, bonding_options: mode=4 downdelay=5}",
-            "network_config[0].bonding_options: `downdelay` has no counterpart",
+            "{type: linux_bond, name: a, bonding_options: mode=4 num_grat_arp=5}",
+            "network_config[0].bonding_options: `num_grat_arp` has no counterpart",
+        ),
+        (
+            "{type: linux_bond, name: a, bonding_options: mode=4 downdelay=x}",
+            "network_config[0].bonding_options: `downdelay`: x is none of 0 to 60000",
+        ),
+        (
+            "{type: linux_bond, name: a, bonding_options: fail_over_mac=3}",
+            "network_config[0].bonding_options: `fail_over_mac`: `3` is none of none, active, follow",
         ),
         (
             "{type: interface, name: a, addresses: [{ip_netmask: 10.0.0.255/24}]}",

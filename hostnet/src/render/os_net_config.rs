@@ -156,6 +156,8 @@ fn bonding_options(bond: &Bond) -> String {
     let miimon = bond.miimon_ms.map(|ms| format!(" miimon={ms}"));
     let primary = bond.working_primary().map(|name| format!(" primary={name}"));
     options.extend([rate, policy, miimon, primary].into_iter().flatten());
+    let tuning = bond.tuning.given();
+    options.extend(tuning.map(|(option, text)| format!(" {}={text}", option.names().kernel)));
     options
 }
 

@@ -64,6 +64,20 @@ pub(crate) struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     xmit_hash_policy: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    updelay_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    downdelay_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arp_interval_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arp_ip_targets: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_links: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ad_select: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fail_over_mac: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ovs_options: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stp: Option<bool>,
