@@ -18,7 +18,7 @@ use model::json::Malformed;
 
 use crate::model::HostNetwork;
 use crate::model::address::Rule;
-use crate::model::link::{Kind, LinkName};
+use crate::model::link::{Kind, Link, LinkName};
 use crate::model::written::wrong;
 
 /// A program's form of a network configuration.
@@ -107,7 +107,25 @@ pub fn render(
     if let Some(fallback) = fallback {
         fallback.check()?;
     }
+    if format != Format::OsNetConfig {
+        refuse_numbered_cards(network)?;
+    }
     (format.row().1)(network, fallback)
+}
+
+/// Of all programs os-net-config alone counts the active cards of its host.
+fn refuse_numbered_cards(network: &HostNetwork) -> Result<(), Malformed> {
+    let unknown = |link: &Link| {
+        let is_unnamed = matches!(link.kind, Kind::Ethernet { permanent_mac: None });
+        is_unnamed && link.name.is_numbered_card()
+    };
+    let Some(at) = network.links.iter().position(unknown) else { return Ok(()) };
+    let name = network.links.get(at).map(|link| link.name.as_str()).unwrap_or_default();
+    let why = format!(
+        "{name} is os-net-config's word for an active card, and nobody said which one that is; give the \
+         card of the machine that name: `gnt machine modify SERIAL --interface {name}=ADDRESS`"
+    );
+    Err(wrong(&format!("links[{at}].name"), why))
 }
 
 fn file(path: impl Into<String>, content: String) -> RenderedFile {

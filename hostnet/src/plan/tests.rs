@@ -162,6 +162,10 @@ fn what_cannot_be_reached_is_refused() {
     for (text, told) in [
         ("links: [{name: e9}]", "links[0].name: this host has no interface e9"),
         (
+            "links: [{name: nic1}]",
+            "this host has no interface nic1; that is os-net-config's word for an active card: name one of e0, e1",
+        ),
+        (
             "links: [{name: e0, permanent_mac: '52:54:00:00:00:77'}]",
             "links[0].permanent_mac: no card of this host has the permanent address 52:54:00:00:00:77",
         ),

@@ -130,6 +130,33 @@ fn cards_are_mapped_by_their_addresses() {
 }
 
 #[test]
+fn a_card_by_its_number_is_one_that_somebody_named() {
+    let text = "network_config: [{type: linux_bridge, name: br0, members: [{type: interface, name: nic1}]}]";
+    let network = from_os_net_config(text).unwrap().network;
+    let cards = from_mapping("interface_mapping: {nic1: '52:54:00:00:00:01'}").unwrap();
+    for format in Format::ALL.iter().copied().filter(|one| *one != Format::NetworkData) {
+        let rendered = render(format, &network, None);
+        if format == Format::OsNetConfig {
+            assert!(text_of(rendered).contains("name: nic1"));
+        } else {
+            let error = rendered.unwrap_err().to_string();
+            assert!(error.starts_with("links[1].name: nic1 is os-net-config's word"), "{error}");
+            assert!(error.contains("--interface nic1=ADDRESS"), "{error}");
+        }
+        let named = render(format, &network.clone().with_cards(&cards), None);
+        assert!(text_of(named).contains("52:54:00:00:00:01"), "{format:?}");
+    }
+    // Names that only begin so are names.
+    for name in ["nic", "nic1a", "nics0", "mynic1"] {
+        render(Format::Netplan, &own(&format!("links: [{{name: {name}}}]")), None).unwrap();
+    }
+}
+
+fn text_of(rendered: Result<Vec<RenderedFile>, model::json::Malformed>) -> String {
+    text(&rendered.unwrap())
+}
+
+#[test]
 fn what_a_format_cannot_say_is_refused_by_place() {
     let tunnels = own(TUNNELS);
     for (format, told) in [
