@@ -1,5 +1,8 @@
 //! Core: which form a file has. The keys at its top say so, in YAML and JSON alike.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use model::json::Malformed;
@@ -7,7 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::os_net_config::{self, OsNetConfig};
-use crate::{from_yaml, yaml};
+use crate::{from_yaml, netplan, nmstate, yaml};
 
 /// The keys of a file, and those one level below.
 type Keys = BTreeMap<String, Below>;
@@ -19,7 +22,7 @@ enum Below {
     Other(IgnoredAny),
 }
 
-/// Reads a file of our own form or of os-net-config's.
+/// Reads a file of our own form, or one of os-net-config, netplan or nmstate.
 ///
 /// # Errors
 /// What of it is wrong, or has no counterpart here, with its place.
@@ -35,5 +38,13 @@ pub fn from_any_form(text: &str) -> Result<OsNetConfig, Malformed> {
     if keys.contains_key("network_config") {
         return os_net_config::from_os_net_config(text);
     }
-    from_yaml(text).map(|network| OsNetConfig { network, fallback: None })
+    let has = |names: &[&str]| names.iter().any(|name| keys.contains_key(*name));
+    let network = if has(&["network"]) {
+        netplan::read(text)?
+    } else if has(nmstate::KEYS) && !has(&["links", "rules", "absent"]) {
+        nmstate::read(text)?
+    } else {
+        from_yaml(text)?
+    };
+    Ok(OsNetConfig { network, fallback: None })
 }

@@ -33,6 +33,8 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod forms;
+mod netplan;
+mod nmstate;
 mod os_net_config;
 mod yaml;
 

@@ -47,12 +47,12 @@ struct Wrapped {
 /// # Errors
 /// What of it is wrong, or has no counterpart here, with its place.
 pub fn from_os_net_config(text: &str) -> Result<OsNetConfig, Malformed> {
-    sections("", yaml::read(text)?)
+    sections("", yaml::read_foreign(text)?)
 }
 
 /// Reads one that stands below a key.
 pub(crate) fn from_wrapped(wrapper: &str, text: &str) -> Result<OsNetConfig, Malformed> {
-    let wrapped: Wrapped = yaml::read(text)?;
+    let wrapped: Wrapped = yaml::read_foreign(text)?;
     sections(&format!("{wrapper}."), wrapped.network_config)
 }
 

@@ -10,7 +10,7 @@ mod nmstate;
 mod os_net_config;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub enum Format {
 
 /// The metric of routes that a client of DHCP, or an advertisement of a router, gives. It is netplan's own;
 /// other programs have others, so that a second card would win or lose by the format of its file.
-const DHCP_METRIC: u32 = 100;
+pub(crate) const DHCP_METRIC: u32 = 100;
 
 /// A file of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +106,10 @@ pub fn render(
     network.check()?;
     if let Some(fallback) = fallback {
         fallback.check()?;
+    }
+    if format != Format::Nmstate && network.links.is_empty() && !network.rules.is_empty() {
+        let why = format!("files of {} have rules beside a link, and there is none", format.word());
+        return Err(wrong("rules", why));
     }
     if format != Format::OsNetConfig {
         refuse_numbered_cards(network)?;

@@ -1,6 +1,8 @@
 //! Core: one object of a file of os-net-config, with the options of all types.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+
+use crate::yaml::{flag, number, some_flag};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -113,42 +115,4 @@ impl Domains {
             Self::Many(domains) => domains,
         }
     }
-}
-
-/// Its files have flags and numbers in quotes, too.
-#[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "this is neither a number nor a flag")]
-enum Quoted<T> {
-    Plain(T),
-    Text(String),
-}
-
-fn number<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<i64>, D::Error> {
-    let wrong =
-        |text: &str| serde::de::Error::custom(format!("`{}` is no number", text.escape_debug()));
-    Ok(match Option::<Quoted<i64>>::deserialize(reader)? {
-        Some(Quoted::Plain(number)) => Some(number),
-        Some(Quoted::Text(text)) => Some(text.parse().map_err(|_e| wrong(&text))?),
-        None => None,
-    })
-}
-
-fn some_flag<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<bool>, D::Error> {
-    let text = match Option::<Quoted<bool>>::deserialize(reader)? {
-        Some(Quoted::Plain(flag)) => return Ok(Some(flag)),
-        Some(Quoted::Text(text)) => text,
-        None => return Ok(None),
-    };
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "yes" | "on" => Ok(Some(true)),
-        "false" | "no" | "off" => Ok(Some(false)),
-        _ => {
-            let why = format!("`{}` is neither true nor false", text.escape_debug());
-            Err(serde::de::Error::custom(why))
-        }
-    }
-}
-
-fn flag<'de, D: Deserializer<'de>>(reader: D) -> Result<bool, D::Error> {
-    some_flag(reader).map(Option::unwrap_or_default)
 }

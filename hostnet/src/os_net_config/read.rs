@@ -9,9 +9,9 @@ use model::json::Malformed;
 
 use super::entry::{Entry, Kind as EntryKind};
 use crate::model::HostNetwork;
-use crate::model::address::{Address, Dns, Rule, ip};
+use crate::model::address::{Address, Rule};
 use crate::model::link::{Kind, Link, LinkName};
-use crate::model::written::{number, wrong};
+use crate::model::written::{number, read_dns, wrong};
 
 /// How deep objects lie in each other: a bridge, its bond, an interface.
 const DEPTH_MAX: usize = 4;
@@ -145,11 +145,10 @@ impl Reading {
             let place = format!("{place}.rules[{at}].rule");
             self.rules.push(route::rule(&place, &rule.rule, &self.tables)?);
         }
-        let servers = entry.dns_servers.iter().enumerate().map(|(at, text)| {
-            ip(text).map_err(|why| wrong(&format!("{place}.dns_servers[{at}]"), why))
-        });
-        link.dns =
-            Dns { servers: servers.collect::<Result<_, _>>()?, search: entry.domain.into_list() };
+        link.dns = read_dns(
+            (&format!("{place}.dns_servers"), &entry.dns_servers),
+            (&format!("{place}.domain"), entry.domain.into_list()),
+        )?;
         Ok(link)
     }
 }

@@ -157,7 +157,22 @@ fn what_os_net_config_has_alone_is_refused_by_name() {
             "{type: interface, name: a, rules: [{rule: iif em1 table 5}]}",
             "network_config[0].rules[0].rule: `iif` has no counterpart",
         ),
-        ("{type: interface, name: a, numvfs: 5}", "network_config[0]"),
+        (
+            "{type: interface, name: a, numvfs: 5}",
+            "network_config[0].numvfs: `numvfs` has no counterpart here",
+        ),
+        (
+            "{type: interface, name: a, ethtool_opts: speed 1000}",
+            "network_config[0].ethtool_opts: `ethtool_opts` has no counterpart here",
+        ),
+        (
+            "{type: ib_interface, name: a}",
+            "network_config[0].type: `ib_interface` has no counterpart",
+        ),
+        (
+            "{type: interface, name: a, domain: \"a\\nb\"}",
+            "network_config[0].domain[0]: `a\\nb` is no domain",
+        ),
         (
             "{type: interface, name: a, use_dhcp: true, defroute: false}",
             "network_config[0].defroute",
@@ -207,7 +222,7 @@ fn the_form_of_a_file_is_told_by_its_keys() {
             "{network_config: [{type: interface, name: a, mtu: big}]}",
             "network_config[0].mtu: `big` is no number",
         ),
-        ("network_config: []\nlinks: []", "unknown field `links`"),
+        ("network_config: []\nlinks: []", "links: `links` has no counterpart here"),
         ("links: [{name: network_config, mtu: 1}]", "links[0].mtu"),
         ("", "it is empty"),
         ("a text", ""),

@@ -76,7 +76,7 @@ fn add_links_with_parents(links: &mut Vec<String>, d: &mut Decisions<'_>) {
 }
 
 /// A network of four cards and up to six virtual links, which may be wrong.
-pub(super) fn network(bytes: &[u8]) -> Option<HostNetwork> {
+pub(crate) fn network(bytes: &[u8]) -> Option<HostNetwork> {
     let mut d = Decisions(bytes.iter());
     let mut links = Vec::new();
     let mut free = vec!["e0", "e1", "e2", "e3"];

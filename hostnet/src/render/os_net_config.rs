@@ -89,6 +89,9 @@ impl Rendering<'_> {
             let why = format!("os-net-config cannot say `{field}`");
             return Err(wrong(&format!("{place}.{field}"), why));
         }
+        if matches!(link.kind, Kind::Bridge { stp: Some(true), .. }) {
+            return Err(wrong(&format!("{place}.stp"), "os-net-config cannot say `stp: true`"));
+        }
         self.kind(&mut object, link);
         object.set_flag("primary", is_primary);
         object.set_some("mtu", link.mtu);

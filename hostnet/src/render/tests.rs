@@ -43,6 +43,12 @@ fn own(text: &str) -> HostNetwork {
     from_yaml(text).unwrap()
 }
 
+/// Networks that readers of these formats have to read back.
+pub(crate) fn networks() -> Vec<HostNetwork> {
+    let study = from_os_net_config(DOCUMENT_4).unwrap().network;
+    vec![own(EVERY_KIND), own(PLAIN), own(TUNNELS), own(WATCHED), study]
+}
+
 /// All files as one text.
 fn text(files: &[RenderedFile]) -> String {
     let one = |file: &RenderedFile| format!("# /{} {:o}\n{}", file.path, file.mode, file.content);
