@@ -54,76 +54,76 @@ rules: [{from: 192.0.2.0/24, table: 100, priority: 7}]
     read.check().unwrap();
 }
 
+/// Files, and what is told of them.
+const REFUSED: &[(&str, &str)] = &[
+    ("version: 1", "network.version: version 1 has no counterpart here"),
+    ("version: 2", "network: it has no devices"),
+    ("wifis: {w: {}}", "network.wifis: `wifis` has no counterpart here"),
+    (
+        "ethernets: {a: {wakeonlan: true}}",
+        "network.ethernets.a.wakeonlan: `wakeonlan` has no counterpart here",
+    ),
+    (
+        "ethernets: {a: {match: {name: 'en*'}}}",
+        "network.ethernets.a.match.name: `en*`: a card is found",
+    ),
+    ("ethernets: {a: {set-name: b}}", "network.ethernets.a.match: `set-name` needs"),
+    ("ethernets: {a: {link: b}}", "network.ethernets.a.link: has no counterpart"),
+    (
+        "ethernets: {a: {addresses: [192.0.2.1]}}",
+        "network.ethernets.a.addresses[0]: 192.0.2.1 lacks its prefix",
+    ),
+    (
+        "ethernets: {a: {addresses: [{192.0.2.1/24: {label: x}}]}}",
+        "network.ethernets.a.addresses[0]: ",
+    ),
+    ("ethernets: {a: {dhcp4: maybe}}", "network.ethernets.a.dhcp4: `maybe` is neither"),
+    (
+        "ethernets: {a: {dhcp4: true, dhcp4-overrides: {route-metric: 5}}}",
+        "dhcp4-overrides.route-metric: routes by DHCP",
+    ),
+    (
+        "ethernets: {a: {dhcp4: true, dhcp4-overrides: {use-dns: no}}}",
+        "dhcp4-overrides.use-dns: `use-dns` has no",
+    ),
+    (
+        "ethernets: {a: {routes: [{to: default, via: 192.0.2.1, type: blackhole}]}}",
+        "network.ethernets.a.routes[0].type: `type`",
+    ),
+    (
+        "ethernets: {a: {routes: [{to: default, scope: link}]}}",
+        "network.ethernets.a.routes[0].to: default without",
+    ),
+    ("ethernets: {a: {activation-mode: manual}}", "network.ethernets.a.activation-mode: `manual`"),
+    (
+        "ethernets: {a: {nameservers: {search: ['a b']}}}",
+        "network.ethernets.a.nameservers.search[0]: `a b` is no domain",
+    ),
+    ("bonds: {a: {interfaces: [b]}}", "network.bonds.a.interfaces[0]: there is no device b"),
+    ("bonds: {a: {parameters: {mode: x}}}", "network.bonds.a.parameters.mode: `x` is none of"),
+    (
+        "bonds: {a: {parameters: {arp-validate: all}}}",
+        "network.bonds.a.parameters.arp-validate: `arp-validate`",
+    ),
+    (
+        "bonds: {a: {parameters: {up-delay: soon}}}",
+        "network.bonds.a.parameters.up-delay: soon is none of",
+    ),
+    (
+        "bridges: {a: {parameters: {priority: 5}}}",
+        "network.bridges.a.parameters.priority: `priority`",
+    ),
+    ("vlans: {a: {link: b}}", "network.vlans.a.id: is missing"),
+    ("tunnels: {a: {mode: sit}}", "network.tunnels.a.mode: of the tunnels, vxlan alone"),
+    ("ethernets: {a: {}}\n  bonds: {a: {}}", "network.bonds.a: a is there twice"),
+];
+
 #[test]
 fn what_netplan_has_alone_is_refused_by_name() {
-    for (text, told) in [
-        ("version: 1", "network.version: version 1 has no counterpart here"),
-        ("version: 2", "network: it has no devices"),
-        ("wifis: {w: {}}", "network.wifis: `wifis` has no counterpart here"),
-        (
-            "ethernets: {a: {wakeonlan: true}}",
-            "network.ethernets.a.wakeonlan: `wakeonlan` has no counterpart here",
-        ),
-        (
-            "ethernets: {a: {match: {name: 'en*'}}}",
-            "network.ethernets.a.match.name: `en*`: a card is found",
-        ),
-        ("ethernets: {a: {set-name: b}}", "network.ethernets.a.match: `set-name` needs"),
-        ("ethernets: {a: {link: b}}", "network.ethernets.a.link: has no counterpart"),
-        (
-            "ethernets: {a: {addresses: [192.0.2.1]}}",
-            "network.ethernets.a.addresses[0]: 192.0.2.1 lacks its prefix",
-        ),
-        (
-            "ethernets: {a: {addresses: [{192.0.2.1/24: {label: x}}]}}",
-            "network.ethernets.a.addresses[0]: ",
-        ),
-        ("ethernets: {a: {dhcp4: maybe}}", "network.ethernets.a.dhcp4: `maybe` is neither"),
-        (
-            "ethernets: {a: {dhcp4: true, dhcp4-overrides: {route-metric: 5}}}",
-            "dhcp4-overrides.route-metric: routes by DHCP",
-        ),
-        (
-            "ethernets: {a: {dhcp4: true, dhcp4-overrides: {use-dns: no}}}",
-            "dhcp4-overrides.use-dns: `use-dns` has no",
-        ),
-        (
-            "ethernets: {a: {routes: [{to: default, via: 192.0.2.1, type: blackhole}]}}",
-            "network.ethernets.a.routes[0].type: `type`",
-        ),
-        (
-            "ethernets: {a: {routes: [{to: default, scope: link}]}}",
-            "network.ethernets.a.routes[0].to: default without",
-        ),
-        (
-            "ethernets: {a: {activation-mode: manual}}",
-            "network.ethernets.a.activation-mode: `manual`",
-        ),
-        (
-            "ethernets: {a: {nameservers: {search: ['a b']}}}",
-            "network.ethernets.a.nameservers.search[0]: `a b` is no domain",
-        ),
-        ("bonds: {a: {interfaces: [b]}}", "network.bonds.a.interfaces[0]: there is no device b"),
-        ("bonds: {a: {parameters: {mode: x}}}", "network.bonds.a.parameters.mode: `x` is none of"),
-        (
-            "bonds: {a: {parameters: {arp-validate: all}}}",
-            "network.bonds.a.parameters.arp-validate: `arp-validate`",
-        ),
-        (
-            "bonds: {a: {parameters: {up-delay: soon}}}",
-            "network.bonds.a.parameters.up-delay: soon is none of",
-        ),
-        (
-            "bridges: {a: {parameters: {priority: 5}}}",
-            "network.bridges.a.parameters.priority: `priority`",
-        ),
-        ("vlans: {a: {link: b}}", "network.vlans.a.id: is missing"),
-        ("tunnels: {a: {mode: sit}}", "network.tunnels.a.mode: of the tunnels, vxlan alone"),
-        ("ethernets: {a: {}}\n  bonds: {a: {}}", "network.bonds.a: a is there twice"),
-    ] {
+    for (text, told) in REFUSED {
         let text = format!("network:\n  {text}\n");
         let error = from_any_form(&text).expect_err(&text).to_string();
-        assert!(error.contains(told), "{text}: {error}");
+        assert!(error.contains(*told), "{text}: {error}");
     }
 }
 

@@ -50,86 +50,83 @@ rules: [{from: 198.51.100.0/24, to: 192.0.2.0/24, table: 200, priority: 100}]
     read.check().unwrap();
 }
 
+/// Files, and what is told of them.
+const REFUSED: &[(&str, &str)] = &[
+    ("interfaces: []", "it has no interfaces"),
+    ("interfaces: [{name: a, type: veth}]", "interfaces[0].type: `veth` has no counterpart here"),
+    (
+        "interfaces: [{name: a, type: ethernet, state: absent}]",
+        "interfaces[0].state: a card is never absent",
+    ),
+    ("interfaces: [{name: a, state: ignore}]", "interfaces[0].state: `ignore` has no counterpart"),
+    (
+        "interfaces: [{name: a, lldp: {enabled: true}}]",
+        "interfaces[0].lldp: `lldp` has no counterpart here",
+    ),
+    ("interfaces: [{name: a, type: bond}]", "interfaces[0].link-aggregation: is missing"),
+    (
+        "interfaces: [{name: a, vlan: {base-iface: b, id: 5}}]",
+        "interfaces[0].vlan: an interface of this type has none",
+    ),
+    (
+        "interfaces: [{name: a, identifier: mac-address}]",
+        "interfaces[0].identifier: `mac-address` finds",
+    ),
+    (
+        "interfaces: [{name: a, ipv4: {address: [{ip: 10.0.0.1, prefix-length: 24}]}}]",
+        "interfaces[0].ipv4.enabled: it is not",
+    ),
+    (
+        "interfaces: [{name: a, ipv6: {enabled: true, autoconf: true}}]",
+        "interfaces[0].ipv6.autoconf: advertisements",
+    ),
+    (
+        "interfaces: [{name: a, ipv4: {enabled: true, dhcp: true, auto-dns: false}}]",
+        "interfaces[0].ipv4.auto-dns: `false`",
+    ),
+    (
+        "interfaces: [{name: a, ipv4: {enabled: true, dhcp: true, auto-route-metric: 5}}]",
+        "interfaces[0].ipv4.auto-route-metric",
+    ),
+    (
+        "interfaces: [{name: a, ipv4: {enabled: true, address: [{ip: '::1', prefix-length: 64}]}}]",
+        "interfaces[0].ipv4.address[0].ip",
+    ),
+    (
+        "interfaces: [{name: a, type: bond, link-aggregation: {mode: 802.3ad, options: {resend_igmp: 1}}}]",
+        "interfaces[0].link-aggregation.options.resend_igmp: has no counterpart here",
+    ),
+    (
+        "interfaces: [{name: a, type: ovs-interface}]",
+        "interfaces[0].name: an interface of Open vSwitch has the name",
+    ),
+    (
+        "routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: a}]}",
+        "next-hop-interface: there is no interface a",
+    ),
+    (
+        "routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: a, state: absent}]}",
+        "routes.config[0].state: `state`",
+    ),
+    (
+        "route-rules: {config: [{ip-to: 10.0.0.0/8}]}",
+        "route-rules.config[0]: a rule names its `route-table`",
+    ),
+    (
+        "dns-resolver: {config: {server: [192.0.2.1]}}",
+        "dns-resolver.config: no link leads to a server",
+    ),
+    (
+        "interfaces: [{name: a}]\nhostname: {config: b}",
+        "hostname: `hostname` has no counterpart here",
+    ),
+];
+
 #[test]
 fn what_nmstate_has_alone_is_refused_by_name() {
-    for (text, told) in [
-        ("interfaces: []", "it has no interfaces"),
-        (
-            "interfaces: [{name: a, type: veth}]",
-            "interfaces[0].type: `veth` has no counterpart here",
-        ),
-        (
-            "interfaces: [{name: a, type: ethernet, state: absent}]",
-            "interfaces[0].state: a card is never absent",
-        ),
-        (
-            "interfaces: [{name: a, state: ignore}]",
-            "interfaces[0].state: `ignore` has no counterpart",
-        ),
-        (
-            "interfaces: [{name: a, lldp: {enabled: true}}]",
-            "interfaces[0].lldp: `lldp` has no counterpart here",
-        ),
-        ("interfaces: [{name: a, type: bond}]", "interfaces[0].link-aggregation: is missing"),
-        (
-            "interfaces: [{name: a, vlan: {base-iface: b, id: 5}}]",
-            "interfaces[0].vlan: an interface of this type has none",
-        ),
-        (
-            "interfaces: [{name: a, identifier: mac-address}]",
-            "interfaces[0].identifier: `mac-address` finds",
-        ),
-        (
-            "interfaces: [{name: a, ipv4: {address: [{ip: 10.0.0.1, prefix-length: 24}]}}]",
-            "interfaces[0].ipv4.enabled: it is not",
-        ),
-        (
-            "interfaces: [{name: a, ipv6: {enabled: true, autoconf: true}}]",
-            "interfaces[0].ipv6.autoconf: advertisements",
-        ),
-        (
-            "interfaces: [{name: a, ipv4: {enabled: true, dhcp: true, auto-dns: false}}]",
-            "interfaces[0].ipv4.auto-dns: `false`",
-        ),
-        (
-            "interfaces: [{name: a, ipv4: {enabled: true, dhcp: true, auto-route-metric: 5}}]",
-            "interfaces[0].ipv4.auto-route-metric",
-        ),
-        (
-            "interfaces: [{name: a, ipv4: {enabled: true, address: [{ip: '::1', prefix-length: 64}]}}]",
-            "interfaces[0].ipv4.address[0].ip",
-        ),
-        (
-            "interfaces: [{name: a, type: bond, link-aggregation: {mode: 802.3ad, options: {resend_igmp: 1}}}]",
-            "interfaces[0].link-aggregation.options.resend_igmp: has no counterpart here",
-        ),
-        (
-            "interfaces: [{name: a, type: ovs-interface}]",
-            "interfaces[0].name: an interface of Open vSwitch has the name",
-        ),
-        (
-            "routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: a}]}",
-            "next-hop-interface: there is no interface a",
-        ),
-        (
-            "routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: a, state: absent}]}",
-            "routes.config[0].state: `state`",
-        ),
-        (
-            "route-rules: {config: [{ip-to: 10.0.0.0/8}]}",
-            "route-rules.config[0]: a rule names its `route-table`",
-        ),
-        (
-            "dns-resolver: {config: {server: [192.0.2.1]}}",
-            "dns-resolver.config: no link leads to a server",
-        ),
-        (
-            "interfaces: [{name: a}]\nhostname: {config: b}",
-            "hostname: `hostname` has no counterpart here",
-        ),
-    ] {
+    for (text, told) in REFUSED {
         let error = from_any_form(text).expect_err(text).to_string();
-        assert!(error.contains(told), "{text}: {error}");
+        assert!(error.contains(*told), "{text}: {error}");
     }
 }
 

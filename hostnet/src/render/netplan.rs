@@ -111,9 +111,10 @@ fn bond_parameters(bond: &Bond) -> Map {
     parameters.set_some("lacp-rate", bond.lacp_rate.map(Word::word));
     parameters.set_some("transmit-hash-policy", bond.xmit_hash_policy.map(Word::word));
     for (option, text) in bond.tuning.given() {
-        let value = match option {
-            BondOption::ArpIpTargets => Value::List(text.split(',').map(Value::from).collect()),
-            _ => Value::number_or_text(text),
+        let value = if option == BondOption::ArpIpTargets {
+            Value::List(text.split(',').map(Value::from).collect())
+        } else {
+            Value::number_or_text(text)
         };
         parameters.set(option.names().netplan, value);
     }
