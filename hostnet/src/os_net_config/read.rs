@@ -106,11 +106,14 @@ impl Reading {
             // A VLAN in a bridge of Open vSwitch is a port of its own, with a tag.
             let is_tagged = is_ovs && member.kind == EntryKind::Vlan && member.device.is_none();
             let bridge = Some(name).filter(|_| is_tagged);
+            // One that is carried by its own bridge can be no port of it.
+            let lies_above =
+                member.kind == EntryKind::Vlan && member.device.as_deref() == Some(name.as_str());
             let member = self.entry(&place, member, bridge, depth - 1)?;
             if is_primary {
                 members.primary = Some(member.clone());
             }
-            if !is_tagged {
+            if !is_tagged && !lies_above {
                 members.names.push(member);
             }
         }

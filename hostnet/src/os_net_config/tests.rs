@@ -82,6 +82,9 @@ network_config:
   name: br1
   use_dhcp: true
   members: [{type: interface, name: em3}]
+- type: linux_bridge
+  name: br3
+  members: [{type: interface, name: em5}, {type: vlan, vlan_id: 18, device: br3, use_dhcp: true}]
 - type: ovs_bridge
   name: br2
   members: [{type: interface, name: em4, primary: true},
@@ -103,6 +106,9 @@ network_config:
                       {to: default, via: 192.0.2.254, table: 200}]}
           - {name: br1, kind: bridge, dhcp4: true, members: [em3]}
           - {name: em3}
+          - {name: br3, kind: bridge, members: [em5]}
+          - {name: em5}
+          - {name: vlan18, kind: vlan, vlan: 18, parent: br3, dhcp4: true}
           - {name: br2, kind: ovs_bridge, members: [em4], primary: em4}
           - {name: em4}
           - {name: vlan17, kind: vlan, vlan: 17, parent: br2, addresses: [198.51.100.1/24]}
