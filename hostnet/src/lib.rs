@@ -1,7 +1,7 @@
 //! A host's network configuration: one type for what it should be and for what it is.
 //!
-//! - [`HostNetwork`] is the type, of the vocabulary. [`from_yaml`] and [`from_os_net_config`] read files
-//!   into it, [`HostNetwork::check`] says what is wrong with it.
+//! - [`HostNetwork`] is the type, of the vocabulary. [`from_any_form`] reads files into it, of our own form
+//!   by [`from_yaml`]; [`HostNetwork::check`] says what is wrong with it.
 //! - [`render`] writes it for other programs: one row of [`Format`] for each of them.
 //! - [`plan()`] compares two of them and gives ordered steps.
 //! - [`Host`] is the shell: it reads the kernel, applies a plan, and waits for a commit. Without one
@@ -32,6 +32,9 @@
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod forms;
+mod netplan;
+mod nmstate;
 mod os_net_config;
 mod yaml;
 
@@ -48,6 +51,7 @@ mod tests;
 use ::model::host as model;
 use ::model::json::Malformed;
 
+pub use crate::forms::from_any_form;
 pub use crate::host::{Checkpoint, CheckpointError, Host, HostError};
 pub use crate::kernel::{KernelError, Reading, SavedRoute};
 use crate::model::HostNetwork;

@@ -32,15 +32,35 @@ struct File {
     fallback_config: Option<Vec<entry::Entry>>,
 }
 
+/// The keys below which tools that call os-net-config put its file.
+pub(crate) const WRAPPERS: &[&str] = &["os_net_config", "network_config"];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wrapped {
+    #[serde(alias = "os_net_config")]
+    network_config: File,
+}
+
 /// Reads such a file.
 ///
 /// # Errors
 /// What of it is wrong, or has no counterpart here, with its place.
 pub fn from_os_net_config(text: &str) -> Result<OsNetConfig, Malformed> {
-    let file: File = yaml::read(text)?;
-    let fallback = file.fallback_config.map(|list| read::section("fallback_config", list));
+    sections("", yaml::read_foreign(text)?)
+}
+
+/// Reads one that stands below a key.
+pub(crate) fn from_wrapped(wrapper: &str, text: &str) -> Result<OsNetConfig, Malformed> {
+    let wrapped: Wrapped = yaml::read_foreign(text)?;
+    sections(&format!("{wrapper}."), wrapped.network_config)
+}
+
+fn sections(prefix: &str, file: File) -> Result<OsNetConfig, Malformed> {
+    let section = |name: &str, list| read::section(&format!("{prefix}{name}"), list);
+    let fallback = file.fallback_config.map(|list| section("fallback_config", list));
     Ok(OsNetConfig {
-        network: read::section("network_config", file.network_config)?,
+        network: section("network_config", file.network_config)?,
         fallback: fallback.transpose()?,
     })
 }

@@ -10,7 +10,7 @@ pub(crate) mod step;
 #[cfg(test)]
 mod model_kernel;
 #[cfg(test)]
-mod random;
+pub(crate) mod random;
 #[cfg(test)]
 mod tests;
 

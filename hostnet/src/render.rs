@@ -10,7 +10,7 @@ mod nmstate;
 mod os_net_config;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use model::json::Malformed;
 
 use crate::model::HostNetwork;
 use crate::model::address::Rule;
-use crate::model::link::{Kind, LinkName};
+use crate::model::link::{Kind, Link, LinkName};
 use crate::model::written::wrong;
 
 /// A program's form of a network configuration.
@@ -40,7 +40,7 @@ pub enum Format {
 
 /// The metric of routes that a client of DHCP, or an advertisement of a router, gives. It is netplan's own;
 /// other programs have others, so that a second card would win or lose by the format of its file.
-const DHCP_METRIC: u32 = 100;
+pub(crate) const DHCP_METRIC: u32 = 100;
 
 /// A file of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,29 @@ pub fn render(
     if let Some(fallback) = fallback {
         fallback.check()?;
     }
+    if format != Format::Nmstate && network.links.is_empty() && !network.rules.is_empty() {
+        let why = format!("files of {} have rules beside a link, and there is none", format.word());
+        return Err(wrong("rules", why));
+    }
+    if format != Format::OsNetConfig {
+        refuse_numbered_cards(network)?;
+    }
     (format.row().1)(network, fallback)
+}
+
+/// Of all programs os-net-config alone counts the active cards of its host.
+fn refuse_numbered_cards(network: &HostNetwork) -> Result<(), Malformed> {
+    let unknown = |link: &Link| {
+        let is_unnamed = matches!(link.kind, Kind::Ethernet { permanent_mac: None });
+        is_unnamed && link.name.is_numbered_card()
+    };
+    let Some(at) = network.links.iter().position(unknown) else { return Ok(()) };
+    let name = network.links.get(at).map(|link| link.name.as_str()).unwrap_or_default();
+    let why = format!(
+        "{name} is os-net-config's word for an active card, and nobody said which one that is; give the \
+         card of the machine that name: `gnt machine modify SERIAL --interface {name}=ADDRESS`"
+    );
+    Err(wrong(&format!("links[{at}].name"), why))
 }
 
 fn file(path: impl Into<String>, content: String) -> RenderedFile {

@@ -73,6 +73,42 @@ const WRONG: &[(&str, &str)] = &[
         "{name: x, kind: bond, mode: fast}",
         "links[0].mode: `fast` is none of balance-rr, active-backup",
     ),
+    (
+        "{name: x, kind: bond, mode: 802.3ad, updelay_ms: 200}",
+        "links[0].updelay_ms: it needs `miimon_ms`",
+    ),
+    (
+        "{name: x, kind: bond, mode: 802.3ad, miimon_ms: 100, downdelay_ms: 250}",
+        "links[0].downdelay_ms: 250 is no multiple of `miimon_ms`, which is 100",
+    ),
+    (
+        "{name: x, kind: bond, mode: 802.3ad, arp_interval_ms: 100, arp_ip_targets: [192.0.2.1]}",
+        "links[0].arp_interval_ms: a bond of mode 802.3ad has `miimon_ms` alone",
+    ),
+    (
+        "{name: x, kind: bond, mode: active-backup, miimon_ms: 100, arp_interval_ms: 100, arp_ip_targets: [192.0.2.1]}",
+        "links[0].arp_interval_ms: a bond has it or `miimon_ms`, not both",
+    ),
+    (
+        "{name: x, kind: bond, mode: active-backup, arp_interval_ms: 100}",
+        "links[0].arp_interval_ms: it needs `arp_ip_targets`",
+    ),
+    (
+        "{name: x, kind: bond, mode: active-backup, arp_ip_targets: [192.0.2.1]}",
+        "links[0].arp_interval_ms: `arp_ip_targets` without it are never asked",
+    ),
+    (
+        "{name: x, kind: bond, mode: active-backup, arp_ip_targets: ['2001:db8::1']}",
+        "links[0].arp_ip_targets: `2001:db8::1` is no IPv4 address",
+    ),
+    (
+        "{name: x, kind: bond, mode: 802.3ad, ad_select: best}",
+        "links[0].ad_select: `best` is none of stable, bandwidth, count",
+    ),
+    (
+        "{name: x, kind: bridge, min_links: 1}",
+        "links[0].min_links: a link of kind bridge has no such option",
+    ),
     ("{name: x, kind: bond}", "links[0].mode: a link of kind bond needs it"),
     ("{name: x, kind: tunnel}", "links[0].kind: `tunnel` is none of ethernet"),
     ("{name: x, colour: red}", "links[0]"),
@@ -295,7 +331,10 @@ fn a_network_survives_the_way_through_a_file() {
         "{name: x, kind: ovs_bridge, members: [y]}, {name: y, kind: ovs_bond, members: [a, b],
         primary: a, ovs_options: bond_mode=balance-slb}, {name: a}, {name: b, up: false}, {name: c},
         {name: m, kind: macvlan, parent: c}, {name: d, kind: dummy},
-        {name: v, kind: vxlan, vni: 7, parent: c, local: 10.0.0.1, remote: 10.0.0.2, port: 8472}";
+        {name: v, kind: vxlan, vni: 7, parent: c, local: 10.0.0.1, remote: 10.0.0.2, port: 8472},
+        {name: l, kind: bond, mode: 802.3ad, miimon_ms: 100, updelay_ms: 200, downdelay_ms: 0, min_links: 1,
+         ad_select: bandwidth}, {name: p, kind: bond, mode: active-backup, fail_over_mac: active,
+         arp_interval_ms: 500, arp_ip_targets: [192.0.2.1, 192.0.2.2]}";
     let network = read(&format!("{{links: [{again}], absent: [old]}}")).unwrap();
     let text = serde_json::to_string(&network).unwrap();
     assert_eq!(serde_json::from_str::<HostNetwork>(&text).unwrap(), network);

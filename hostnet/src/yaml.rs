@@ -2,6 +2,7 @@
 
 use model::json::Malformed;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Path, Segment};
 
 /// The longest file, in bytes: 500 interfaces with ten addresses each are a tenth of it.
@@ -27,6 +28,16 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Malformed> {
     })
 }
 
+/// Reads another program's form: what we do not have is named, without a list of what we have.
+pub(crate) fn read_foreign<T: DeserializeOwned>(text: &str) -> Result<T, Malformed> {
+    read(text).map_err(|Malformed { place, why }| {
+        let word = |before: &str| Some(why.split_once(before)?.1.split_once('`')?.0.to_owned());
+        let word = word("unknown field `").or_else(|| word("unknown variant `"));
+        let why = word.map(|word| format!("`{word}` has no counterpart here")).unwrap_or(why);
+        Malformed { place, why }
+    })
+}
+
 fn place(path: &Path) -> String {
     let mut place = String::new();
     for segment in path.iter() {
@@ -40,4 +51,42 @@ fn place(path: &Path) -> String {
         }
     }
     place
+}
+
+/// Programs take flags and numbers in quotes, and further words for flags.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "this is neither a number nor a flag")]
+enum Quoted<T> {
+    Plain(T),
+    Text(String),
+}
+
+pub(crate) fn number<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<i64>, D::Error> {
+    let wrong =
+        |text: &str| serde::de::Error::custom(format!("`{}` is no number", text.escape_debug()));
+    Ok(match Option::<Quoted<i64>>::deserialize(reader)? {
+        Some(Quoted::Plain(number)) => Some(number),
+        Some(Quoted::Text(text)) => Some(text.parse().map_err(|_e| wrong(&text))?),
+        None => None,
+    })
+}
+
+pub(crate) fn some_flag<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<bool>, D::Error> {
+    let text = match Option::<Quoted<bool>>::deserialize(reader)? {
+        Some(Quoted::Plain(flag)) => return Ok(Some(flag)),
+        Some(Quoted::Text(text)) => text,
+        None => return Ok(None),
+    };
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Ok(Some(true)),
+        "false" | "no" | "off" => Ok(Some(false)),
+        _ => {
+            let why = format!("`{}` is neither true nor false", text.escape_debug());
+            Err(serde::de::Error::custom(why))
+        }
+    }
+}
+
+pub(crate) fn flag<'de, D: Deserializer<'de>>(reader: D) -> Result<bool, D::Error> {
+    some_flag(reader).map(Option::unwrap_or_default)
 }

@@ -21,7 +21,7 @@ links:
   - {name: em1, permanent_mac: '52:54:00:00:00:02'}
   - {name: em2, permanent_mac: '52:54:00:00:00:03'}
   - {name: em3}
-  - {name: bond0, kind: bond, mode: 802.3ad, miimon_ms: 100, lacp_rate: fast,
+  - {name: bond0, kind: bond, mode: 802.3ad, miimon_ms: 100, lacp_rate: fast, updelay_ms: 200, min_links: 1, ad_select: count,
      xmit_hash_policy: layer3+4, members: [em1, em2], mac: '02:00:00:00:00:01'}
   - {name: vlan100, kind: vlan, vlan: 100, parent: bond0, addresses: [198.51.100.10/24]}
   - {name: br0, kind: bridge, members: [em3], stp: false, dhcp4: true}
@@ -34,7 +34,8 @@ links:
   - {name: em0, addresses: [192.0.2.10/24], dhcp6: true,
      routes: [{to: default, via: 198.51.100.1, on_link: true, metric: 50}]}
   - {name: vx7, kind: vxlan, vni: 7, parent: em0, local: 192.0.2.10, remote: 192.0.2.11}
-  - {name: bond1, kind: bond, mode: active-backup, members: [em1, em2], primary: em1}
+  - {name: bond1, kind: bond, mode: active-backup, members: [em1, em2], primary: em1, arp_interval_ms: 500,
+     arp_ip_targets: [192.0.2.1, 192.0.2.2], fail_over_mac: active}
   - {name: em1}
   - {name: em2, up: false}
 ",

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 mod bounds;
 mod facts;
 pub(crate) mod files;
+mod python;
 
 /// Steps of one rendering, and 64 bytes that are made count as one: a loop over a thousand links takes
 /// less than half of them.
@@ -68,9 +69,11 @@ pub(crate) fn render(text: &str, facts: &Facts) -> (Result<String, TemplateError
 }
 
 fn rendered(text: &str, words: Value) -> Result<String, TemplateError> {
-    bounds::check(text)?;
+    let lists = bounds::check(text)?;
+    let text = &*python::with_growing_lists(text, &lists);
     let mut environment = Environment::new();
     only_bounded(&mut environment);
+    python::add_methods(&mut environment);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_name| AutoEscape::None);
     environment.set_debug(true);

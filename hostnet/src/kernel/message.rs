@@ -16,7 +16,7 @@ use rtnetlink::packet_route::route::{
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 
 use crate::model::address::{Address, Route, Rule, TABLE_MAIN};
-use crate::model::link::{Kind, Link, LinkName, Vxlan, Word as _};
+use crate::model::link::{Kind, Link, LinkName, Tuning, Vxlan, Word as _};
 
 /// A link with those attributes.
 pub(super) fn with(attributes: impl IntoIterator<Item = LinkAttribute>) -> LinkMessage {
@@ -85,6 +85,7 @@ fn options(kind: &Kind, parent: Option<u32>) -> Option<InfoData> {
             let policy = bond.xmit_hash_policy;
             let policy = policy.map(|policy| BondXmitHashPolicy::from(policy.number()));
             options.extend(policy.map(InfoBond::XmitHashPolicy));
+            options.extend(tuning(&bond.tuning));
             InfoData::Bond(options)
         }
         Kind::Vlan { id, .. } => InfoData::Vlan(vec![InfoVlan::Id(*id)]),
@@ -100,6 +101,23 @@ fn options(kind: &Kind, parent: Option<u32>) -> Option<InfoData> {
             return None;
         }
     })
+}
+
+/// The kernel refuses a delay of zero where nothing is watched, and zero is what it has anyway.
+fn tuning(tuning: &Tuning) -> impl Iterator<Item = InfoBond> {
+    let Tuning { updelay_ms, downdelay_ms, arp_interval_ms, arp_ip_targets, .. } = tuning.clone();
+    let set = |value: Option<u32>| value.filter(|value| *value != 0);
+    [
+        set(updelay_ms).map(InfoBond::UpDelay),
+        set(downdelay_ms).map(InfoBond::DownDelay),
+        set(arp_interval_ms).map(InfoBond::ArpInterval),
+        Some(arp_ip_targets).filter(|list| !list.is_empty()).map(InfoBond::ArpIpTarget),
+        set(tuning.min_links).map(InfoBond::MinLinks),
+        tuning.ad_select.map(|one| InfoBond::AdSelect(one.number().into())),
+        tuning.fail_over_mac.map(|one| InfoBond::FailOverMac(one.number().into())),
+    ]
+    .into_iter()
+    .flatten()
 }
 
 fn tunnel(vxlan: &Vxlan, parent: Option<u32>) -> Vec<InfoVxlan> {

@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::yaml::{flag, number, some_flag};
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Entry {
@@ -20,25 +22,28 @@ pub(super) struct Entry {
     pub(super) domain: Domains,
     #[serde(default)]
     pub(super) members: Vec<Self>,
+    #[serde(default, deserialize_with = "number")]
     pub(super) mtu: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
     pub(super) use_dhcp: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
     pub(super) use_dhcpv6: bool,
+    #[serde(default, deserialize_with = "some_flag")]
     pub(super) defroute: Option<bool>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
     pub(super) primary: bool,
+    #[serde(default, deserialize_with = "number")]
     pub(super) vlan_id: Option<i64>,
     pub(super) device: Option<String>,
     pub(super) bonding_options: Option<String>,
     pub(super) ovs_options: Option<String>,
     pub(super) table_id: Option<i64>,
     // Who brings the interface up; here it is always this agent.
-    #[serde(rename = "onboot")]
+    #[serde(default, rename = "onboot", deserialize_with = "some_flag")]
     _onboot: Option<bool>,
-    #[serde(rename = "hotplug")]
+    #[serde(default, rename = "hotplug", deserialize_with = "some_flag")]
     _hotplug: Option<bool>,
-    #[serde(rename = "nm_controlled")]
+    #[serde(default, rename = "nm_controlled", deserialize_with = "some_flag")]
     _nm_controlled: Option<bool>,
 }
 
@@ -67,7 +72,7 @@ pub(super) struct Route {
     pub(super) next_hop: String,
     #[serde(alias = "destination")]
     pub(super) ip_netmask: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
     pub(super) default: bool,
     pub(super) metric: Option<i64>,
     pub(super) table: Option<Table>,

@@ -9,9 +9,9 @@ use model::json::Malformed;
 
 use super::entry::{Entry, Kind as EntryKind};
 use crate::model::HostNetwork;
-use crate::model::address::{Address, Dns, Rule, ip};
+use crate::model::address::{Address, Rule};
 use crate::model::link::{Kind, Link, LinkName};
-use crate::model::written::{number, wrong};
+use crate::model::written::{number, read_dns, wrong};
 
 /// How deep objects lie in each other: a bridge, its bond, an interface.
 const DEPTH_MAX: usize = 4;
@@ -97,14 +97,23 @@ impl Reading {
         for (at, member) in std::mem::take(&mut entry.members).into_iter().enumerate() {
             let place = format!("{place}.members[{at}]");
             let is_primary = member.primary;
+            let mut member = member;
+            if member.kind == EntryKind::OvsBond {
+                // A bond of Open vSwitch is no interface: the bridge asks, where both should.
+                member.use_dhcp &= !entry.use_dhcp;
+                member.use_dhcpv6 &= !entry.use_dhcpv6;
+            }
             // A VLAN in a bridge of Open vSwitch is a port of its own, with a tag.
             let is_tagged = is_ovs && member.kind == EntryKind::Vlan && member.device.is_none();
             let bridge = Some(name).filter(|_| is_tagged);
+            // One that is carried by its own bridge can be no port of it.
+            let lies_above =
+                member.kind == EntryKind::Vlan && member.device.as_deref() == Some(name.as_str());
             let member = self.entry(&place, member, bridge, depth - 1)?;
             if is_primary {
                 members.primary = Some(member.clone());
             }
-            if !is_tagged {
+            if !is_tagged && !lies_above {
                 members.names.push(member);
             }
         }
@@ -139,11 +148,10 @@ impl Reading {
             let place = format!("{place}.rules[{at}].rule");
             self.rules.push(route::rule(&place, &rule.rule, &self.tables)?);
         }
-        let servers = entry.dns_servers.iter().enumerate().map(|(at, text)| {
-            ip(text).map_err(|why| wrong(&format!("{place}.dns_servers[{at}]"), why))
-        });
-        link.dns =
-            Dns { servers: servers.collect::<Result<_, _>>()?, search: entry.domain.into_list() };
+        link.dns = read_dns(
+            (&format!("{place}.dns_servers"), &entry.dns_servers),
+            (&format!("{place}.domain"), entry.domain.into_list()),
+        )?;
         Ok(link)
     }
 }

@@ -7,7 +7,7 @@ use model::MacAddress;
 use super::step::Step;
 use crate::model::HostNetwork;
 use crate::model::address::{Address, Route};
-use crate::model::link::{Kind, Link, LinkName};
+use crate::model::link::{Kind, Link, LinkName, Tuning};
 
 /// What a device has that nobody asked anything of.
 const MTU: u32 = 1500;
@@ -147,6 +147,15 @@ impl ModelKernel {
         let mut link = link.clone();
         link.mac = link.mac.or(Some(MacAddress::new([2, 0, 0, 0, 0, 9])));
         link.mtu = link.mtu.or(Some(MTU));
+        if let Kind::Bond(bond) = &mut link.kind {
+            // A bond tells of a zero where nothing was asked for.
+            let Tuning { updelay_ms, downdelay_ms, arp_interval_ms, min_links, .. } =
+                &mut bond.tuning;
+            let numbers = [updelay_ms, downdelay_ms, arp_interval_ms, min_links];
+            for number in numbers.into_iter().chain([&mut bond.miimon_ms]) {
+                *number = number.or(Some(0));
+            }
+        }
         self.0.links.push(link);
         Ok(())
     }

@@ -76,7 +76,7 @@ fn add_links_with_parents(links: &mut Vec<String>, d: &mut Decisions<'_>) {
 }
 
 /// A network of four cards and up to six virtual links, which may be wrong.
-pub(super) fn network(bytes: &[u8]) -> Option<HostNetwork> {
+pub(crate) fn network(bytes: &[u8]) -> Option<HostNetwork> {
     let mut d = Decisions(bytes.iter());
     let mut links = Vec::new();
     let mut free = vec!["e0", "e1", "e2", "e3"];
@@ -101,8 +101,14 @@ pub(super) fn network(bytes: &[u8]) -> Option<HostNetwork> {
         {
             members.push("bo0");
         }
-        let kind =
-            if name == "bo0" && d.below(2) == 0 { "kind: bond, mode: balance-rr" } else { kind };
+        let watched = "kind: bond, mode: balance-rr, miimon_ms: 100, updelay_ms: 200, min_links: 1";
+        let by_arp =
+            "kind: bond, mode: balance-rr, arp_interval_ms: 100, arp_ip_targets: [10.0.0.1]";
+        let kind = match (name, d.below(4)) {
+            ("bo0", 0) => watched,
+            ("bo0", 1) => by_arp,
+            _ => kind,
+        };
         let primary = members.first().filter(|_| kind.ends_with("backup"));
         let primary = primary.map(|name| format!(", primary: {name}")).unwrap_or_default();
         let kind = format!("{kind}{primary}");

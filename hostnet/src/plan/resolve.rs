@@ -40,7 +40,15 @@ pub(super) fn resolve(
                 names.insert(link.name.clone(), (*name).clone());
             }
             (Kind::Ethernet { permanent_mac: None }, None) => {
-                let why = format!("this host has no interface {}", link.name);
+                let has: Vec<&str> = cards.values().map(|name| name.as_str()).collect();
+                let hint = match link.name.is_numbered_card() {
+                    true => format!(
+                        "; that is os-net-config's word for an active card: name one of {}",
+                        has.join(", ")
+                    ),
+                    false => String::new(),
+                };
+                let why = format!("this host has no interface {}{hint}", link.name);
                 return Err(wrong(&place("name"), why));
             }
             (Kind::OvsBridge { .. } | Kind::OvsBond { .. }, _) => {

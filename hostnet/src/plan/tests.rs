@@ -11,7 +11,7 @@ use crate::from_yaml;
 use crate::host::checkpoint;
 use crate::model::HostNetwork;
 use crate::model::address::Route;
-use crate::model::link::{Link, LinkName};
+use crate::model::link::{Kind, Link, LinkName};
 
 /// Whether a host has what was asked for. This is told without a plan.
 fn assert_has(kernel: &ModelKernel, desired: &HostNetwork) {
@@ -22,6 +22,9 @@ fn assert_has(kernel: &ModelKernel, desired: &HostNetwork) {
         let set = |link: &Link| link.addresses.iter().copied().collect::<BTreeSet<_>>();
         assert_eq!(set(found), set(wanted), "{}", wanted.name);
         assert_eq!((found.up, found.kind.parent()), (wanted.up, wanted.kind.parent()));
+        if let (Kind::Bond(wanted), Kind::Bond(found)) = (&wanted.kind, &found.kind) {
+            assert!(wanted.tuning.is_met_by(&found.tuning), "{wanted:?}: {found:?}");
+        }
         assert!(wanted.mtu.is_none() || wanted.mtu == found.mtu, "{}", wanted.name);
         for member in wanted.kind.members() {
             assert!(found.kind.members().contains(member), "{member} in {}", wanted.name);
@@ -44,7 +47,12 @@ fn foreign(network: &HostNetwork, to: &HostNetwork) -> Vec<Link> {
     let is_named = |name: &LinkName| to.link(name).is_some() || to.absent.contains(name);
     let mut links = network.links.clone();
     links.retain(|link| !is_named(&link.name));
+    let controllers = network.controllers();
     for link in &mut links {
+        // A bond gives its members its own address and MTU, whoever names them.
+        if controllers.get(&link.name).is_some_and(|one| matches!(one.kind, Kind::Bond(_))) {
+            (link.mac, link.mtu) = (None, None);
+        }
         link.kind.members_mut().into_iter().for_each(|list| list.retain(|name| !is_named(name)));
     }
     links
@@ -153,6 +161,10 @@ fn what_cannot_be_reached_is_refused() {
     kernel.apply(&plan(&kernel.0, &own(base)).unwrap().steps);
     for (text, told) in [
         ("links: [{name: e9}]", "links[0].name: this host has no interface e9"),
+        (
+            "links: [{name: nic1}]",
+            "this host has no interface nic1; that is os-net-config's word for an active card: name one of e0, e1",
+        ),
         (
             "links: [{name: e0, permanent_mac: '52:54:00:00:00:77'}]",
             "links[0].permanent_mac: no card of this host has the permanent address 52:54:00:00:00:77",

@@ -66,6 +66,13 @@ impl Map {
     }
 }
 
+impl Value {
+    /// A number where the text is one.
+    pub(super) fn number_or_text(text: String) -> Self {
+        text.parse().map_or(Self::Text(text), Self::Number)
+    }
+}
+
 impl From<Map> for Value {
     fn from(map: Map) -> Self {
         Self::Map(map)

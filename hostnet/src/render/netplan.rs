@@ -6,7 +6,7 @@ use super::document::{Map, Value};
 use super::{DHCP_METRIC, RenderedFile, only_kinds, rules_by_link};
 use crate::model::HostNetwork;
 use crate::model::address::{Route, Rule};
-use crate::model::link::{Bond, Kind, Link, LinkName, Vxlan, Word};
+use crate::model::link::{Bond, BondOption, Kind, Link, LinkName, Vxlan, Word};
 use crate::model::written::wrong;
 
 pub(super) fn render(network: &HostNetwork) -> Result<Vec<RenderedFile>, Malformed> {
@@ -110,6 +110,14 @@ fn bond_parameters(bond: &Bond) -> Map {
     parameters.set_some("mii-monitor-interval", bond.miimon_ms);
     parameters.set_some("lacp-rate", bond.lacp_rate.map(Word::word));
     parameters.set_some("transmit-hash-policy", bond.xmit_hash_policy.map(Word::word));
+    for (option, text) in bond.tuning.given() {
+        let value = if option == BondOption::ArpIpTargets {
+            Value::List(text.split(',').map(Value::from).collect())
+        } else {
+            Value::number_or_text(text)
+        };
+        parameters.set(option.names().netplan, value);
+    }
     parameters.set_some("primary", bond.working_primary().map(LinkName::as_str));
     parameters
 }

@@ -65,6 +65,9 @@ fn object(place: &str, network: &HostNetwork, link: &Link) -> Result<Map, Malfor
             object.set_some("bond_miimon", bond.miimon_ms);
             object.set_some("bond_xmit_hash_policy", bond.xmit_hash_policy.map(Word::word));
             object.set_some("bond_lacp_rate", bond.lacp_rate.map(Word::word));
+            for (option, text) in bond.tuning.given() {
+                object.set(&format!("bond_{}", option.names().kernel), Value::number_or_text(text));
+            }
         }
         Kind::Vlan { id, parent } => {
             object.set("type", "vlan");

@@ -64,6 +64,7 @@ fn kind(file: &mut KeyFile, kind: &Kind) {
             file.set_some("miimon", bond.miimon_ms);
             file.set_some("lacp_rate", bond.lacp_rate.map(Word::word));
             file.set_some("xmit_hash_policy", bond.xmit_hash_policy.map(Word::word));
+            bond.tuning.given().for_each(|(option, text)| file.set(option.names().kernel, text));
             file.set_some("primary", bond.working_primary());
         }
         Kind::Vlan { id, parent } => {

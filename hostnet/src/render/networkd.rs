@@ -67,6 +67,10 @@ fn device(link: &Link) -> Option<KeyFile> {
             unit.set_some("MIIMonitorSec", bond.miimon_ms.map(|ms| format!("{ms}ms")));
             unit.set_some("LACPTransmitRate", bond.lacp_rate.map(Word::word));
             unit.set_some("TransmitHashPolicy", bond.xmit_hash_policy.map(Word::word));
+            for (option, text) in bond.tuning.given() {
+                let unit_of_time = if option.is_ms() { "ms" } else { "" };
+                unit.set(option.names().networkd, text.replace(',', " ") + unit_of_time);
+            }
         }
         Kind::Vlan { id, .. } => {
             unit.section("VLAN");

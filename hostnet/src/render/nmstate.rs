@@ -153,6 +153,9 @@ fn aggregation(bond: &Bond) -> Map {
     options.set_some("miimon", bond.miimon_ms);
     options.set_some("lacp_rate", bond.lacp_rate.map(Word::word));
     options.set_some("xmit_hash_policy", bond.xmit_hash_policy.map(Word::word));
+    for (option, text) in bond.tuning.given() {
+        options.set(option.names().kernel, Value::number_or_text(text));
+    }
     options.set_some("primary", bond.working_primary().map(LinkName::as_str));
     let mut aggregation = Map::default().with("mode", bond.mode.word());
     if !options.is_empty() {

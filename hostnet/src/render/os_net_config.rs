@@ -89,6 +89,9 @@ impl Rendering<'_> {
             let why = format!("os-net-config cannot say `{field}`");
             return Err(wrong(&format!("{place}.{field}"), why));
         }
+        if matches!(link.kind, Kind::Bridge { stp: Some(true), .. }) {
+            return Err(wrong(&format!("{place}.stp"), "os-net-config cannot say `stp: true`"));
+        }
         self.kind(&mut object, link);
         object.set_flag("primary", is_primary);
         object.set_some("mtu", link.mtu);
@@ -156,6 +159,8 @@ fn bonding_options(bond: &Bond) -> String {
     let miimon = bond.miimon_ms.map(|ms| format!(" miimon={ms}"));
     let primary = bond.working_primary().map(|name| format!(" primary={name}"));
     options.extend([rate, policy, miimon, primary].into_iter().flatten());
+    let tuning = bond.tuning.given();
+    options.extend(tuning.map(|(option, text)| format!(" {}={text}", option.names().kernel)));
     options
 }
 

@@ -1,5 +1,6 @@
 use super::{Format, RenderedFile, render};
 use crate::model::HostNetwork;
+use crate::model::link::Kind;
 use crate::os_net_config::tests::DOCUMENT_4;
 use crate::tests::EVERY_KIND;
 use crate::{from_mapping, from_os_net_config, from_yaml};
@@ -13,6 +14,17 @@ links:
   - {name: dummy0, kind: dummy, addresses: [192.0.2.99/32]}
   - {name: bond1, kind: bond, mode: active-backup, members: [em1], primary: em1}
   - {name: em1}
+";
+
+/// Bonds that watch their members in both ways.
+const WATCHED: &str = "
+links:
+  - {name: bond0, kind: bond, mode: 802.3ad, miimon_ms: 100, updelay_ms: 200, downdelay_ms: 300, min_links: 1,
+     ad_select: bandwidth, members: [em0]}
+  - {name: bond1, kind: bond, mode: active-backup, arp_interval_ms: 500, arp_ip_targets: [192.0.2.1, 192.0.2.2],
+     fail_over_mac: active, members: [em1]}
+  - {name: em0, permanent_mac: '52:54:00:00:00:01'}
+  - {name: em1, permanent_mac: '52:54:00:00:00:02'}
 ";
 
 /// What every format knows.
@@ -31,6 +43,12 @@ fn own(text: &str) -> HostNetwork {
     from_yaml(text).unwrap()
 }
 
+/// Networks that readers of these formats have to read back.
+pub(crate) fn networks() -> Vec<HostNetwork> {
+    let study = from_os_net_config(DOCUMENT_4).unwrap().network;
+    vec![own(EVERY_KIND), own(PLAIN), own(TUNNELS), own(WATCHED), study]
+}
+
 /// All files as one text.
 fn text(files: &[RenderedFile]) -> String {
     let one = |file: &RenderedFile| format!("# /{} {:o}\n{}", file.path, file.mode, file.content);
@@ -46,6 +64,7 @@ fn every_format_has_its_own_look() {
             ("every_kind", own(EVERY_KIND)),
             ("plain", own(PLAIN)),
             ("tunnels", own(TUNNELS)),
+            ("watched", own(WATCHED)),
             ("study", study.clone()),
         ];
         for (name, network) in networks {
@@ -76,10 +95,17 @@ links:
   - {name: vlan7, kind: vlan, vlan: 7, parent: br1, addresses: [203.0.113.10/24]}
 rules: [{from: 198.51.100.0/24, table: 7, priority: 100}]
 ";
-    for network in [study.clone(), own(text)] {
+    let mut watched = own(WATCHED);
+    for link in &mut watched.links {
+        if let Kind::Ethernet { permanent_mac } = &mut link.kind {
+            // Its mapping has them, in another file.
+            *permanent_mac = None;
+        }
+    }
+    for network in [study.clone(), own(text), watched] {
         let files = render(Format::OsNetConfig, &network, Some(&study)).unwrap();
         let read = from_os_net_config(&files[0].content).unwrap();
-        assert_eq!(read.network, network);
+        assert!(read.network.means(&network), "{}", files[0].content);
         assert_eq!(read.fallback.as_ref(), Some(&study));
     }
 }
@@ -107,6 +133,33 @@ fn cards_are_mapped_by_their_addresses() {
     let [_, written] = &*files else { panic!("{files:?}") };
     assert_eq!(written.path, "etc/os-net-config/mapping.yaml");
     assert_eq!(from_mapping(&written.content).unwrap(), cards);
+}
+
+#[test]
+fn a_card_by_its_number_is_one_that_somebody_named() {
+    let text = "network_config: [{type: linux_bridge, name: br0, members: [{type: interface, name: nic1}]}]";
+    let network = from_os_net_config(text).unwrap().network;
+    let cards = from_mapping("interface_mapping: {nic1: '52:54:00:00:00:01'}").unwrap();
+    for format in Format::ALL.iter().copied().filter(|one| *one != Format::NetworkData) {
+        let rendered = render(format, &network, None);
+        if format == Format::OsNetConfig {
+            assert!(text_of(rendered).contains("name: nic1"));
+        } else {
+            let error = rendered.unwrap_err().to_string();
+            assert!(error.starts_with("links[1].name: nic1 is os-net-config's word"), "{error}");
+            assert!(error.contains("--interface nic1=ADDRESS"), "{error}");
+        }
+        let named = render(format, &network.clone().with_cards(&cards), None);
+        assert!(text_of(named).contains("52:54:00:00:00:01"), "{format:?}");
+    }
+    // Names that only begin so are names.
+    for name in ["nic", "nic1a", "nics0", "mynic1"] {
+        render(Format::Netplan, &own(&format!("links: [{{name: {name}}}]")), None).unwrap();
+    }
+}
+
+fn text_of(rendered: Result<Vec<RenderedFile>, model::json::Malformed>) -> String {
+    text(&rendered.unwrap())
 }
 
 #[test]

@@ -4,10 +4,10 @@
 //! it is as a text or in a comparison: `[a, a]` forty times over is longer than any memory. So how often
 //! values can stand in a list is counted before anything is rendered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::Error;
-use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Filter, Stmt, UnaryOpKind};
+use minijinja::machinery::ast::{BinOpKind, Call, CallArg, Expr, Filter, Macro, Stmt, UnaryOpKind};
 use minijinja::machinery::parse;
 
 use super::TemplateError;
@@ -17,17 +17,28 @@ const HELD_MAX: usize = 32;
 /// Filters that give numbers.
 const NUMBERS: &[&str] = &["abs", "count", "float", "int", "length", "round"];
 
-/// Refuses a template with a value that could become large.
-pub(super) fn check(text: &str) -> Result<(), TemplateError> {
+/// Refuses a template with a value that could become large. Gives the places of the lists that variables
+/// are set to.
+pub(super) fn check(text: &str) -> Result<BTreeSet<(usize, usize)>, TemplateError> {
     let syntax =
         |error: &Error| TemplateError { line: error.line().unwrap_or(1), why: super::told(error) };
     let template = parse(text, "template", Default::default()).map_err(|error| syntax(&error))?;
-    Held::default().statement(&template)
+    // The first time finds the macros, which may be called before they stand there.
+    let mut held = Held::default();
+    held.statement(&template)?;
+    let mut held = Held { macros: held.macros, ..Held::default() };
+    held.statement(&template)?;
+    Ok(held.lists)
 }
 
-/// How many values each variable holds at most.
 #[derive(Default)]
-struct Held<'t>(BTreeMap<&'t str, usize>);
+struct Held<'t> {
+    /// How many values each variable holds at most.
+    variables: BTreeMap<&'t str, usize>,
+    macros: BTreeSet<&'t str>,
+    /// Where lists stand that a variable is set to.
+    lists: BTreeSet<(usize, usize)>,
+}
 
 fn refused(at: &Expr<'_>, why: impl Into<String>) -> TemplateError {
     TemplateError { line: at.span().start_line.into(), why: why.into() }
@@ -49,13 +60,13 @@ impl<'t> Held<'t> {
                 }
                 let held = self.expression(&each.iter)?;
                 self.assign(&each.target, held)?;
-                let outer = self.0.get("loop").copied().unwrap_or_default();
-                self.0.insert("loop", held.max(outer));
+                let outer = self.variables.get("loop").copied().unwrap_or_default();
+                self.variables.insert("loop", held.max(outer));
                 each.filter_expr.iter().try_for_each(|one| self.expression(one).map(drop))?;
                 self.statements(&each.body)?;
-                let before = self.0.clone();
+                let before = self.variables.clone();
                 self.statements(&each.body)?;
-                if self.0 != before {
+                if self.variables != before {
                     return Err(refused(
                         &each.iter,
                         "a variable grows with each turn of this loop",
@@ -76,6 +87,11 @@ impl<'t> Held<'t> {
                 self.statements(&with.body)
             }
             Stmt::Set(set) => {
+                if let Expr::List(list) = &set.expr {
+                    let span = list.span();
+                    let offset = |offset: u32| usize::try_from(offset).unwrap_or(usize::MAX);
+                    self.lists.insert((offset(span.start_offset), offset(span.end_offset)));
+                }
                 let held = self.expression(&set.expr)?;
                 self.assign(&set.target, held)
             }
@@ -89,14 +105,56 @@ impl<'t> Held<'t> {
                 self.expression(&block.filter)?;
                 self.statements(&block.body)
             }
-            Stmt::Do(call) => self.arguments(&call.call.args).map(drop),
+            Stmt::Macro(one) => self.macro_body(one),
+            Stmt::CallBlock(block) => {
+                Err(refused(&block.call.expr, "blocks of `call` are not there; call the macro"))
+            }
+            Stmt::Do(call) => self.call(&call.call).map(drop),
         }
+    }
+
+    /// A macro may call itself: what it is given holds no more at each call.
+    fn macro_body(&mut self, one: &Macro<'t>) -> Result<(), TemplateError> {
+        self.macros.insert(one.name);
+        self.one_each(&one.defaults)?;
+        let outer = self.variables.clone();
+        for argument in &one.args {
+            if let Expr::Var(name) = argument {
+                self.variables.insert(name.id, 1);
+            }
+        }
+        self.statements(&one.body)?;
+        self.variables = outer;
+        Ok(())
+    }
+
+    /// A call of a macro gives a text; other functions and methods what they are given.
+    fn call(&self, call: &Call<'t>) -> Result<usize, TemplateError> {
+        match &call.expr {
+            Expr::Var(name) if self.macros.contains(name.id) => {
+                self.one_each(call.args.iter().map(value_of))?;
+                Ok(1)
+            }
+            other => Ok(self.expression(other)?.max(self.arguments(&call.args)?)),
+        }
+    }
+
+    fn one_each<'e>(&self, all: impl IntoIterator<Item = &'e Expr<'t>>) -> Result<(), TemplateError>
+    where
+        't: 'e,
+    {
+        for one in all {
+            if self.expression(one)? > 1 {
+                return Err(refused(one, "a macro takes values that hold one variable"));
+            }
+        }
+        Ok(())
     }
 
     fn assign(&mut self, target: &Expr<'t>, held: usize) -> Result<(), TemplateError> {
         match target {
             Expr::Var(name) => {
-                let most = self.0.entry(name.id).or_default();
+                let most = self.variables.entry(name.id).or_default();
                 *most = held.max(*most);
                 Ok(())
             }
@@ -110,7 +168,10 @@ impl<'t> Held<'t> {
     fn expression(&self, expr: &Expr<'t>) -> Result<usize, TemplateError> {
         let held = match expr {
             Expr::Const(_) => 0,
-            Expr::Var(name) => self.0.get(name.id).copied().unwrap_or(1),
+            Expr::Var(name) if self.macros.contains(name.id) => {
+                return Err(refused(expr, "a macro is called; it is no value"));
+            }
+            Expr::Var(name) => self.variables.get(name.id).copied().unwrap_or(1),
             Expr::Slice(slice) => {
                 let limits = [&slice.start, &slice.stop, &slice.step];
                 limits.into_iter().flatten().try_for_each(|one| self.expression(one).map(drop))?;
@@ -149,7 +210,7 @@ impl<'t> Held<'t> {
                 self.expression(&get.subscript_expr)?;
                 self.expression(&get.expr)?
             }
-            Expr::Call(call) => self.expression(&call.expr)?.max(self.arguments(&call.args)?),
+            Expr::Call(call) => self.call(call)?,
             Expr::List(list) => self.sum(&list.items)?,
             Expr::Tuple(list) => self.sum(&list.items)?,
             Expr::Map(map) => self.sum(map.keys.iter().chain(&map.values))?,
@@ -172,12 +233,7 @@ impl<'t> Held<'t> {
     }
 
     fn arguments(&self, all: &[CallArg<'t>]) -> Result<usize, TemplateError> {
-        self.sum(all.iter().map(|argument| match argument {
-            CallArg::Pos(one)
-            | CallArg::Kwarg(_, one)
-            | CallArg::PosSplat(one)
-            | CallArg::KwargSplat(one) => one,
-        }))
+        self.sum(all.iter().map(value_of))
     }
 
     fn sum<'e>(&self, all: impl IntoIterator<Item = &'e Expr<'t>>) -> Result<usize, TemplateError>
@@ -185,6 +241,15 @@ impl<'t> Held<'t> {
         't: 'e,
     {
         all.into_iter().try_fold(0, |sum, one| Ok(sum + self.expression(one)?))
+    }
+}
+
+fn value_of<'a, 't>(argument: &'a CallArg<'t>) -> &'a Expr<'t> {
+    match argument {
+        CallArg::Pos(one)
+        | CallArg::Kwarg(_, one)
+        | CallArg::PosSplat(one)
+        | CallArg::KwargSplat(one) => one,
     }
 }
 

@@ -65,19 +65,14 @@ pub(crate) fn files(
     hostnet::render(format, &network, fallback.as_ref()).map_err(|why| refuse(why.to_string()))
 }
 
-/// A rendered template: our own form, or os-net-config's.
+/// A rendered template, in any form that is known.
 pub(crate) fn read(text: &str) -> Result<HostNetwork, String> {
     read_whole(text).map(|config| config.network)
 }
 
 /// The same with what the host gets when that fails, of which os-net-config alone knows.
 fn read_whole(text: &str) -> Result<OsNetConfig, String> {
-    let is_os_net_config = text.lines().any(|line| line.starts_with("network_config"));
-    let config = match is_os_net_config {
-        true => hostnet::from_os_net_config(text),
-        false => hostnet::from_yaml(text).map(|network| OsNetConfig { network, fallback: None }),
-    };
-    let config = config.map_err(|why| quoted(&why.to_string(), text))?;
+    let config = hostnet::from_any_form(text).map_err(|why| quoted(&why.to_string(), text))?;
     config.network.check().map_err(|why| why.to_string())?;
     if let Some(fallback) = &config.fallback {
         fallback.check().map_err(|why| format!("fallback_config: {why}"))?;

@@ -65,6 +65,99 @@ fn what_is_not_there_is_told_with_its_line() {
     }
 }
 
+/// Templates with methods of Python and macros, and what they become.
+const RENDERED: &[(&str, &str)] = &[
+    (
+        "{% set mtus = [1500] %}{% for mtu in [9000, 1400] %}{{ mtus.append(mtu) }}{% endfor %}{{ mtus | max }} {{ mtus }}",
+        "9000 [1500, 9000, 1400]",
+    ),
+    (
+        "{% set l = [] %}{% set _ = l.append('a') %}{% do l.append(machine.name) %}{{ l | join(',') }} {{ l | length }}",
+        "a,SN1 2",
+    ),
+    (
+        "{% set l = ['a'] %}{% set _ = l.append('b') %}{{ l + ['c'] }} {{ 'b' in l }} {{ l[1] }}",
+        "['a', 'b', 'c'] True b",
+    ),
+    // The words beside a list stay as they are.
+    (
+        "append {% set e = ['é'] %}{% set l = ['x']%}{% do l.append('y') %}{{ e }}{{ l }}",
+        "append ['é']['x', 'y']",
+    ),
+    (
+        "{% for name in ['Tenant', 'Storage'] if name.startswith('Ten') %}{{ name.lower() }}{% endfor %}",
+        "tenant",
+    ),
+    ("{{ machine.labels.get('zone', 'none') }} {{ machine.labels.get('row', 'none') }}", "a none"),
+    ("{% for key, value in machine.labels.items() %}{{ key }}={{ value }}{% endfor %}", "zone=a"),
+    (
+        "{{ ip.net0.split('/')[0] }} {{ 'a-b'.replace('-', '_') }} {{ ' x '.strip() }}",
+        "172.16.0.10 a_b x",
+    ),
+    (
+        "{% macro nic(name, mtu=1500) %}{name: {{ name }}, mtu: {{ mtu }}}{% endmacro %}{{ nic('em1') }}{{ nic(machine.name, mtu=9000) }}",
+        "{name: em1, mtu: 1500}{name: SN1, mtu: 9000}",
+    ),
+];
+
+/// Those that are refused, and why.
+const REFUSED: &[(&str, &str)] = &[
+    ("{{ machine.macs.append('x') }}", "append"),
+    ("{% set l = [] %}{% do l.append(l) %}", "a list takes texts and numbers, and no sequence"),
+    ("{% set l = [] %}{% do l.append(nothing) %}", "undefined"),
+    ("{% set l = [] %}{% do l.append(ip.net9) %}", "undefined"),
+    ("{{ '{:>1000000000}'.format('x') }}", "`format` is a filter here"),
+    (
+        "{% set l = [] %}{% for a in range(9000) %}{% do l.append(a) %}{% endfor %}",
+        "at most 65536 bytes",
+    ),
+    (
+        "{% set l = [] %}{% set t = 'x'|indent(60000, true) %}{% do l.append(t) %}{% do l.append(t) %}",
+        "at most 65536 bytes",
+    ),
+    // Each would hold twice as much at each call.
+    (
+        "{% macro m(x) %}{{ m([x, x]) }}{% endmacro %}{{ m(machine) }}",
+        "a macro takes values that hold one",
+    ),
+    (
+        "{% macro m(x) %}{% set y = [x, x] %}{% do n(y) %}{% endmacro %}{% macro n(x) %}{{ m(x) }}{% endmacro %}{{ m(machine) }}",
+        "a macro takes",
+    ),
+    (
+        "{% macro m(x) %}{{ x }}{% endmacro %}{% set f = [m] %}{{ f[0]([machine, machine]) }}",
+        "it is no value",
+    ),
+    ("{% macro m(f, x) %}{{ f(m, [x, x]) }}{% endmacro %}{{ m(m, machine) }}", "it is no value"),
+    ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion"),
+    (
+        "{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}x{% endcall %}",
+        "`call` are not there",
+    ),
+    (
+        "{% set s = 'x'|indent(9000, true) %}{% set s = s.replace(' ', s) %}{{ s.replace(' ', s) }}",
+        "fuel",
+    ),
+];
+
+#[test]
+fn templates_for_ansible_call_methods_and_macros() {
+    let mut wrong = Vec::new();
+    for (text, rendered) in RENDERED {
+        let told = told(text);
+        if told.as_deref() != Ok(*rendered) {
+            wrong.push((*text, told));
+        }
+    }
+    for (text, why) in REFUSED {
+        let told = told(text);
+        if !told.as_ref().is_err_and(|error| error.contains(*why)) {
+            wrong.push((*text, told));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 #[test]
 fn no_value_becomes_large() {
     let doubled = "{% set a = [machine] %}".to_owned() + &"{% set a = [a, a] %}".repeat(40);

@@ -20,6 +20,7 @@ impl HostNetwork {
         self.check_members(&links)?;
         self.check_parents(&links)?;
         self.check_cycles(&links)?;
+        self.check_bonds()?;
         self.check_mtus()?;
         self.check_vlans()?;
         self.check_addresses()?;
@@ -96,6 +97,15 @@ impl HostNetwork {
                     "a bond of Open vSwitch is a member of one of its bridges",
                 ));
             }
+        }
+        Ok(())
+    }
+
+    fn check_bonds(&self) -> Result<(), Malformed> {
+        for (place, link) in self.placed() {
+            let Kind::Bond(bond) = &link.kind else { continue };
+            bond.check_tuning()
+                .map_err(|(option, why)| wrong(&format!("{place}.{}", option.names().own), why))?;
         }
         Ok(())
     }

@@ -87,7 +87,11 @@ fn keep(link: &mut Link, before: &Link, is_bonded: bool) {
 }
 
 fn keep_of_bond(bond: &mut Bond, before: &Bond) {
-    bond.miimon_ms = bond.miimon_ms.or(before.miimon_ms);
+    let is_watched = bond.miimon_ms.is_some() || bond.tuning.arp_interval_ms.is_some();
+    bond.tuning.keep(&before.tuning, is_watched);
+    if !is_watched {
+        bond.miimon_ms = before.miimon_ms;
+    }
     bond.lacp_rate = bond.lacp_rate.or(before.lacp_rate);
     bond.xmit_hash_policy = bond.xmit_hash_policy.or(before.xmit_hash_policy);
     let primary = before.primary.clone().filter(|name| bond.members.contains(name));

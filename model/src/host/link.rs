@@ -2,6 +2,7 @@
 
 mod kind;
 mod name;
+mod tuning;
 mod words;
 
 use std::net::IpAddr;
@@ -10,8 +11,9 @@ use crate::MacAddress;
 
 use super::address::{Address, Dns, Route};
 pub use name::LinkName;
+pub use tuning::{BondOption, BondOptionNames, Tuning};
 pub use words::Word;
-pub use words::{BondMode, HashPolicy, LacpRate, MacvlanMode};
+pub use words::{AdSelect, BondMode, FailOverMac, HashPolicy, LacpRate, MacvlanMode};
 
 /// An interface and what lies on it.
 ///
@@ -110,6 +112,8 @@ pub struct Bond {
     pub xmit_hash_policy: Option<HashPolicy>,
     /// The member that is used first, with `active-backup`.
     pub primary: Option<LinkName>,
+    /// How it watches its members, beyond `miimon_ms`.
+    pub tuning: Tuning,
 }
 
 /// A tunnel over UDP.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::HostNetwork;
 use super::link::LinkName;
 
+pub use link::{dns as read_dns, mac as read_mac};
 pub use route::{rule as read_rule, whole_prefix};
 
 /// A whole file.

@@ -22,7 +22,8 @@ const OTHERS: &[&str] = &[
 links:
   - {name: card0}
   - {name: card1}
-  - {name: bond0, kind: bond, mode: 802.3ad, lacp_rate: fast, xmit_hash_policy: layer3+4, miimon_ms: 50, members: [card1, card0]}
+  - {name: bond0, kind: bond, mode: 802.3ad, lacp_rate: fast, xmit_hash_policy: layer3+4, miimon_ms: 50, members: [card1, card0],
+     updelay_ms: 100, downdelay_ms: 50, min_links: 1, ad_select: count}
   - {name: vlan7, kind: vlan, vlan: 9, parent: bond0, addresses: [192.0.2.11/24]}
 absent: [br0, vlan8, dummy0]
 ",
@@ -30,7 +31,8 @@ absent: [br0, vlan8, dummy0]
 links:
   - {name: card0, addresses: [192.0.2.12/24], routes: [{to: default, via: 192.0.2.1}]}
   - {name: card1}
-  - {name: bond0, kind: bond, mode: active-backup, members: [card1]}
+  - {name: bond0, kind: bond, mode: active-backup, members: [card1], fail_over_mac: active,
+     arp_interval_ms: 200, arp_ip_targets: [192.0.2.1, 192.0.2.2]}
   - {name: vlan7, kind: vlan, vlan: 7, parent: card0}
   - {name: dummy0, kind: dummy}
 absent: [br0, vlan8]

@@ -10,7 +10,8 @@ use rtnetlink::packet_route::link::{
 };
 
 use crate::model::link::{
-    Bond, BondMode, HashPolicy, Kind, LacpRate, Link, LinkName, MacvlanMode, Vxlan, Word as _,
+    AdSelect, Bond, BondMode, FailOverMac, HashPolicy, Kind, LacpRate, Link, LinkName, MacvlanMode,
+    Tuning, Vxlan, Word as _,
 };
 
 type Names = BTreeMap<u32, LinkName>;
@@ -121,11 +122,20 @@ fn vxlan(options: &[InfoVxlan], names: &Names) -> Option<Vxlan> {
 
 fn bond(options: &[InfoBond], names: &Names) -> Option<Bond> {
     let (mut mode, mut miimon_ms, mut primary) = (None, None, None);
-    let (mut lacp_rate, mut xmit_hash_policy) = (None, None);
+    let (mut lacp_rate, mut xmit_hash_policy, mut tuning) = (None, None, Tuning::default());
     for option in options {
         match option {
             InfoBond::Mode(found) => mode = BondMode::from_number(u8::from(*found)),
             InfoBond::MiiMon(ms) => miimon_ms = Some(*ms),
+            InfoBond::UpDelay(ms) => tuning.updelay_ms = Some(*ms),
+            InfoBond::DownDelay(ms) => tuning.downdelay_ms = Some(*ms),
+            InfoBond::ArpInterval(ms) => tuning.arp_interval_ms = Some(*ms),
+            InfoBond::ArpIpTarget(targets) => tuning.arp_ip_targets.clone_from(targets),
+            InfoBond::MinLinks(links) => tuning.min_links = Some(*links),
+            InfoBond::AdSelect(one) => tuning.ad_select = AdSelect::from_number(u8::from(*one)),
+            InfoBond::FailOverMac(one) => {
+                tuning.fail_over_mac = FailOverMac::from_number(u8::from(*one));
+            }
             InfoBond::Primary(index) => primary = names.get(index).cloned(),
             InfoBond::AdLacpRate(rate) => lacp_rate = LacpRate::from_number(u8::from(*rate)),
             InfoBond::XmitHashPolicy(policy) => {
@@ -137,5 +147,13 @@ fn bond(options: &[InfoBond], names: &Names) -> Option<Bond> {
     let mode = mode?;
     // The kernel tells of a rate that only this mode uses.
     let lacp_rate = lacp_rate.filter(|_| mode == BondMode::Lacp);
-    Some(Bond { members: Vec::new(), mode, miimon_ms, lacp_rate, xmit_hash_policy, primary })
+    Some(Bond {
+        members: Vec::new(),
+        mode,
+        miimon_ms,
+        lacp_rate,
+        xmit_hash_policy,
+        primary,
+        tuning,
+    })
 }

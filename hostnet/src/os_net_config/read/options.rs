@@ -2,7 +2,7 @@
 
 use model::json::Malformed;
 
-use crate::model::link::{Bond, BondMode, LinkName, Word};
+use crate::model::link::{Bond, BondMode, BondOption, LinkName, Tuning, Word};
 use crate::model::written::{number, wrong};
 use crate::os_net_config::entry::Entry;
 
@@ -22,6 +22,7 @@ pub(super) fn bond(
         lacp_rate: None,
         xmit_hash_policy: None,
         primary,
+        tuning: Tuning::default(),
     };
     for option in options.split_whitespace() {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -43,7 +44,13 @@ pub(super) fn bond(
             "primary" => {
                 bond.primary = Some(LinkName::new(value).map_err(|why| wrong(&place, why))?);
             }
-            _ => return Err(wrong(&place, format!("`{name}` has no counterpart here"))),
+            _ => {
+                let option = BondOption::from_kernel(name).ok_or_else(|| {
+                    wrong(&place, format!("`{}` has no counterpart here", name.escape_debug()))
+                })?;
+                let set = bond.tuning.set(option, value);
+                set.map_err(|why| wrong(&place, format!("`{name}`: {why}")))?;
+            }
         }
     }
     Ok(bond)

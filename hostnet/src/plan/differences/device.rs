@@ -45,4 +45,5 @@ fn bond_can_stay(found: &Bond, wanted: &Bond) -> bool {
         && fits(wanted.miimon_ms, found.miimon_ms)
         && fits(wanted.lacp_rate, found.lacp_rate)
         && fits(wanted.xmit_hash_policy, found.xmit_hash_policy)
+        && wanted.tuning.is_met_by(&found.tuning)
 }

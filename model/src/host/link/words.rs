@@ -86,6 +86,28 @@ words! {
     }
 }
 words! {
+    /// Which aggregator of 802.3ad a bond uses.
+    AdSelect {
+        /// The one that it has, until it fails.
+        Stable = "stable" / 0,
+        /// The fastest one.
+        Bandwidth = "bandwidth" / 1,
+        /// The one with the most members.
+        Count = "count" / 2,
+    }
+}
+words! {
+    /// Which address a bond has when another member takes over.
+    FailOverMac {
+        /// All members have the bond's.
+        None = "none" / 0,
+        /// The bond has that of the member that works.
+        Active = "active" / 1,
+        /// The member that works has the bond's.
+        Follow = "follow" / 2,
+    }
+}
+words! {
     /// Who hears whom.
     MacvlanMode {
         /// Only the world outside.

@@ -64,6 +64,20 @@ pub(crate) struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     xmit_hash_policy: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    updelay_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    downdelay_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arp_interval_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arp_ip_targets: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_links: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ad_select: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fail_over_mac: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ovs_options: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stp: Option<bool>,
@@ -90,12 +104,10 @@ pub(super) fn read(place: &str, mut written: Written) -> Result<Link, Malformed>
         .map(|(i, text)| Address::new(text).map_err(|why| wrong(&at("addresses", i), why)));
     let routes = written.routes.into_iter().enumerate();
     let routes = routes.map(|(i, route)| route.read(&at("routes", i)));
-    let servers = written.dns_servers.iter().enumerate();
-    let servers =
-        servers.map(|(i, text)| ip(text).map_err(|why| wrong(&at("dns_servers", i), why)));
-    for (i, domain) in written.search_domains.iter().enumerate() {
-        check_domain(domain).map_err(|why| wrong(&at("search_domains", i), why))?;
-    }
+    let dns = dns(
+        (&format!("{place}.dns_servers"), &written.dns_servers),
+        (&format!("{place}.search_domains"), written.search_domains),
+    )?;
     Ok(Link {
         name,
         kind,
@@ -106,7 +118,7 @@ pub(super) fn read(place: &str, mut written: Written) -> Result<Link, Malformed>
         dhcp6: written.dhcp6,
         addresses: addresses.collect::<Result<_, _>>()?,
         routes: routes.collect::<Result<_, _>>()?,
-        dns: Dns { servers: servers.collect::<Result<_, _>>()?, search: written.search_domains },
+        dns,
     })
 }
 
@@ -132,12 +144,33 @@ fn name(place: &str, text: &str) -> Result<LinkName, Malformed> {
     LinkName::new(text).map_err(|why| wrong(place, why))
 }
 
-fn mac(place: &str, text: &str) -> Result<MacAddress, Malformed> {
+/// An address that a link can have.
+///
+/// # Errors
+/// Why it cannot, with its place.
+pub fn mac(place: &str, text: &str) -> Result<MacAddress, Malformed> {
     let mac: MacAddress = text.parse().map_err(|error| wrong(place, format!("{error}")))?;
     match mac.unusable() {
         Some(why) => Err(wrong(place, format!("{mac} {why}"))),
         None => Ok(mac),
     }
+}
+
+/// Name servers and search domains, each list with its place.
+///
+/// # Errors
+/// What of them is wrong, with its place.
+pub fn dns(
+    (servers_at, servers): (&str, &[String]),
+    (search_at, search): (&str, Vec<String>),
+) -> Result<Dns, Malformed> {
+    let servers = servers.iter().enumerate();
+    let servers =
+        servers.map(|(i, text)| ip(text).map_err(|why| wrong(&format!("{servers_at}[{i}]"), why)));
+    for (i, domain) in search.iter().enumerate() {
+        check_domain(domain).map_err(|why| wrong(&format!("{search_at}[{i}]"), why))?;
+    }
+    Ok(Dns { servers: servers.collect::<Result<_, _>>()?, search })
 }
 
 /// A domain is written into files of other programs, where white space would end it.

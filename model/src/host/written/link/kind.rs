@@ -1,5 +1,7 @@
 //! Core: what only some kinds of links have.
 
+mod tuning;
+
 use crate::json::Malformed;
 
 use super::{Written, mac, name};
@@ -78,6 +80,7 @@ impl Options<'_> {
             xmit_hash_policy: policy
                 .map(|text| self.word("xmit_hash_policy", &text))
                 .transpose()?,
+            tuning: tuning::read(self.place, self.written)?,
             members: self.members()?,
             primary: self.primary()?,
         })
@@ -143,6 +146,13 @@ impl Options<'_> {
             ("miimon_ms", w.miimon_ms.is_some()),
             ("lacp_rate", w.lacp_rate.is_some()),
             ("xmit_hash_policy", w.xmit_hash_policy.is_some()),
+            ("updelay_ms", w.updelay_ms.is_some()),
+            ("downdelay_ms", w.downdelay_ms.is_some()),
+            ("arp_interval_ms", w.arp_interval_ms.is_some()),
+            ("arp_ip_targets", w.arp_ip_targets.is_some()),
+            ("min_links", w.min_links.is_some()),
+            ("ad_select", w.ad_select.is_some()),
+            ("fail_over_mac", w.fail_over_mac.is_some()),
             ("ovs_options", w.ovs_options.is_some()),
             ("stp", w.stp.is_some()),
             ("parent", w.parent.is_some()),
@@ -184,6 +194,7 @@ pub(super) fn write(kind: Kind, written: &mut Written) {
             written.miimon_ms = bond.miimon_ms.map(i64::from);
             written.lacp_rate = bond.lacp_rate.map(|rate| rate.word().to_owned());
             written.xmit_hash_policy = bond.xmit_hash_policy.map(|one| one.word().to_owned());
+            tuning::write(&bond.tuning, written);
         }
         Kind::Vlan { id, .. } => written.vlan = Some(i64::from(id)),
         Kind::Bridge { members, stp } => {
