@@ -342,8 +342,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     tell_open(&life, &sockets);
     let looks = stdx::net::look_for_addresses(own_addresses(&options), drop, ends.clone());
     around.spawn("addresses", looks);
-    let numbers = serve_numbers(options.metrics, &router, &metrics, ends.clone());
-    around.spawn("metrics", numbers);
+    around.spawn("metrics", serve_numbers(options.metrics, &router, &metrics, ends.clone()));
     let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
     let service = Arc::new(Metered::new(guard, metrics));
     luxi.spawn("luxi", vital(luxi::serve(doors, service, limits, ends), broken));

@@ -173,9 +173,8 @@ impl Daemon {
         let shown = Arc::clone(&machines.certificate);
         let client = Client::new(Arc::clone(&identity), Tasks::new());
         let own = identity.name().clone();
-        let claims = (Arc::clone(&ledger), Arc::clone(&racks));
-        let claims =
-            Claims::new(own.clone(), claims, client.clone(), settings.clock.clone()).into();
+        let both = (Arc::clone(&ledger), Arc::clone(&racks));
+        let claims = Claims::new(own.clone(), both, client.clone(), settings.clock.clone()).into();
         let rack = boot_rack(&settings, &ledger, &racks, &claims).await?;
         let (server, learners) = watch::channel(None);
         let agent = Arc::new(Agent::new(Parts {
@@ -216,7 +215,7 @@ impl Daemon {
         };
         daemon.tasks.spawn("lease sync", lease_sync::serve(asking, daemon.stop.subscribe()));
         let keys = (machine_server_config(shown)?, desk);
-        daemon.serve(settings, boot_listener, (rack, keys), (calls, own, server)).await;
+        daemon.serve(settings, boot_listener, (rack, keys), (calls, own, server));
         daemon.look_after_address();
         daemon.look_at_network(network);
         let node = identity.name();
@@ -259,7 +258,7 @@ impl Daemon {
     }
 
     /// Starts the boot side, DHCP and metrics.
-    async fn serve(
+    fn serve(
         &self,
         settings: Settings,
         boot_listener: TcpListener,

@@ -54,7 +54,7 @@ fn bring_packages(missing: &[&'static Need]) {
     packages.sort_unstable();
     packages.dedup();
     let is_by_pip = |need: &&Need| matches!(need.source, Source::Pip(_));
-    if !missing.iter().all(|need| is_by_pip(need)) {
+    if !missing.iter().all(&is_by_pip) {
         update();
     }
     // One that apt refuses must not keep the others away.
