@@ -1,12 +1,22 @@
 //! Manual pages, generated from the definition of the command line.
 
+use std::ffi::OsString;
 use std::io;
+use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use clap_mangen::roff::{Roff, bold, roman};
-use stdx::pages::{Generated, SECTION, heading, man, once, render};
+use stdx::pages::{self, Generated, SECTION, heading, man, once, render};
 
+use crate::completion::completions;
 use crate::{Arguments, command_of};
+
+/// Writes pages and completions if these arguments ask for them; how it ended.
+pub(crate) fn write_if_asked(arguments: &[OsString]) -> Option<ExitCode> {
+    let directory = pages::asked(arguments.iter().cloned())?;
+    let written = man_pages().and_then(|made| pages::write(&directory, made, completions()));
+    Some(pages::ended(written))
+}
 
 /// The pages of the manual: file name, as `gnt-job.8`, and content. `gnt` has one, and each of its
 /// objects has one with all its verbs.

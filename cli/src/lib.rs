@@ -100,7 +100,7 @@ use model::layout::Layout;
 use output::{say_lines, warn_lines};
 use refusal::refuse;
 use session::{Session, Words};
-use stdx::{pages, text};
+use stdx::text;
 
 /// Operate a Gantry cluster.
 ///
@@ -235,11 +235,8 @@ fn command_of(object: &str) -> Option<clap::Command> {
 /// Runs one command line and gives its exit status.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    if let Some(directory) = pages::asked(arguments.iter().cloned()) {
-        let pages = generate::man_pages();
-        let written =
-            pages.and_then(|made| pages::write(&directory, made, completion::completions()));
-        return pages::ended(written);
+    if let Some(written) = generate::write_if_asked(&arguments) {
+        return written;
     }
     match completion::answer(&arguments) {
         Ok(false) => {}

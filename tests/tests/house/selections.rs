@@ -27,17 +27,11 @@ fn features(packages: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn the_programs_and_the_commands_of_this_repository_share_what_they_are_made_of() {
+fn the_commands_of_this_repository_are_built_of_less_than_the_programs() {
     let (programs, commands) = (features(xtask::programs::NODE), features(&["xtask"]));
     assert!(programs.len() > 100, "cargo lists {} crates", programs.len());
-    for (package, features) in &programs {
-        let of_commands = commands.get(package);
-        assert_eq!(
-            of_commands,
-            Some(features),
-            "{package}: give it its features in the workspace's `Cargo.toml`, for all"
-        );
-    }
+    let (few, many) = (commands.len(), programs.len());
+    assert!(4 * few < 3 * many, "a fresh checkout builds {few} crates of {many} before it tests");
 }
 
 #[test]
