@@ -14,7 +14,7 @@ use queue_format::store::ASIDE;
 
 use super::members::before;
 use crate::verify::configuration::CERTIFICATE_DAYS;
-use crate::verify::node::DISK_FREE_MIN_PERCENT;
+use crate::verify::node::disk_is_low;
 use crate::watcher::alarms::{Alarm, Subject};
 
 /// Entries that a candidate may lack for a while: what is decided in a moment.
@@ -324,11 +324,10 @@ fn of_store(store: &StoreStatus, seen: &ClusterStatus) -> Vec<Found> {
 
 fn disk_low(store: &StoreStatus, what: &str) -> Option<Found> {
     let (free, all) = store.disk_free_mib.zip(store.disk_mib)?;
-    let low = free.saturating_mul(100) < all.saturating_mul(DISK_FREE_MIN_PERCENT);
-    let text = format!("{free} of {all} MiB are free, less than {DISK_FREE_MIN_PERCENT} %");
+    let text = format!("{free} of {all} MiB are free");
     let todo = "make room: `gnt job autoarchive` and removing archived jobs help, as does a larger \
                 disk";
-    low.then(|| alarm(Kind::DiskLow, what, None, text, todo))
+    disk_is_low(free, all).then(|| alarm(Kind::DiskLow, what, None, text, todo))
 }
 
 fn of_override(overridden: &Overridden) -> Found {

@@ -12,8 +12,11 @@ use super::{Code, Finding, simulated};
 use crate::clock_skew::ClockSkew;
 use crate::master_address::Missing;
 
-/// Free space on a node's disk below which it is told of, in hundredths of it.
-pub const DISK_FREE_MIN_PERCENT: u64 = 5;
+/// Free space on a node's disk below which it may be low, in hundredths of it.
+const DISK_FREE_MIN_PERCENT: u64 = 5;
+
+/// Free space that is enough on a disk of any size, in MiB: some ten times what a cluster's store takes.
+const DISK_FREE_ENOUGH_MIB: u64 = 4096;
 
 /// What a node should hold.
 #[derive(Debug, Clone)]
@@ -94,11 +97,18 @@ pub fn check(
     let faults = held.faults.iter().filter(|_| serves).cloned();
     findings.extend(faults.map(|found| fault(expected, found)));
     let (free, total) = (held.disk_free_mib, held.disk_total_mib);
-    if free.saturating_mul(100) < total.saturating_mul(DISK_FREE_MIN_PERCENT) {
+    if disk_is_low(free, total) {
         let text = format!("its disk has {free} MiB left of {total}");
         findings.push(Finding::warning(Code::Storage, name, text));
     }
     findings
+}
+
+/// Whether a disk of `total` MiB with `free` MiB left is nearly full.
+#[must_use]
+pub fn disk_is_low(free: u64, total: u64) -> bool {
+    free < DISK_FREE_ENOUGH_MIB
+        && free.saturating_mul(100) < total.saturating_mul(DISK_FREE_MIN_PERCENT)
 }
 
 /// What is wrong with the master's address (`address`), which its node lacks: an operator took it off,

@@ -104,6 +104,16 @@ impl Scene {
         let call = Exchange { incarnation, acknowledged, wait_ms };
         self.client.call(&self.target(daemon), call, meta(1)).await
     }
+
+    /// The next answer that has events. What is wrong with a rack is news, too, and may come before.
+    async fn events(&self, daemon: &Daemon, known: (Option<Uuid>, u64)) -> Exchanged {
+        loop {
+            let exchanged = self.exchange(daemon, known, 20_000).await.unwrap();
+            if !exchanged.events.is_empty() {
+                break exchanged;
+            }
+        }
+    }
 }
 
 async fn fetch(daemon: &Daemon, path: &str) -> String {
@@ -167,7 +177,7 @@ async fn a_rack_is_served_after_a_restart_with_no_master() {
     daemon.stop().await.unwrap();
     let daemon = scene.start().await;
     assert!(fetch(&daemon, script).await.starts_with("HTTP/1.1 200"));
-    let exchanged = scene.exchange(&daemon, (None, 0), 20_000).await.unwrap();
+    let exchanged = scene.events(&daemon, (None, 0)).await;
     assert_eq!(exchanged.racks.len(), 1);
     assert_eq!((exchanged.racks[0].rack, exchanged.racks[0].version.position), (3, 7));
     // What was seen meanwhile is there: the later fetch overtook the earlier.
@@ -184,9 +194,9 @@ async fn an_event_is_handed_out_until_it_is_acknowledged() {
     let daemon = scene.start().await;
     scene.push(&daemon, 1).await;
     fetch(&daemon, "/api/v1/boot/ipxe/S1").await;
-    let first = scene.exchange(&daemon, (None, 0), 20_000).await.unwrap();
+    let first = scene.events(&daemon, (None, 0)).await;
     let ours = Some(first.incarnation);
-    let again = scene.exchange(&daemon, (ours, 0), 20_000).await.unwrap();
+    let again = scene.events(&daemon, (ours, 0)).await;
     assert_eq!(again.events, first.events);
     assert!(matches!(&first.events[0].observation, Observation::Boot { rack: 3, .. }));
     // An acknowledgement for another store counts for nothing.
@@ -215,15 +225,15 @@ async fn a_waiting_exchange_is_woken_by_an_event_and_ended_by_a_newer_one() {
         while daemon.rpc.service().running() == 0 {
             tokio::task::yield_now().await;
         }
-        let newer = scene.exchange(&daemon, (None, 0), 20_000);
+        let newer = scene.events(&daemon, (None, 0));
         let event = fetch(&daemon, "/api/v1/boot/ipxe/S1");
         tokio::join!(newer, event).0
     };
     let (older, newer) = tokio::join!(waiting, newer);
-    assert_eq!(newer.unwrap().events.len(), 1);
+    assert_eq!(newer.events.len(), 1);
     // The older one got the event, or was ended before it came.
     match older {
-        Ok(exchanged) => assert_eq!(exchanged.events.len(), 1),
+        Ok(exchanged) => assert!(exchanged.events.len() <= 1),
         Err(RpcError::Failed { kind, .. }) => assert_eq!(kind, FailureKind::Interrupted),
         Err(other) => panic!("{other:?}"),
     }

@@ -282,6 +282,10 @@ fn stores() {
     assert_eq!(with(failed), ["store-failed"]);
     assert_eq!(with(|store| store.disk_free_mib = Some(50)), [""; 0]);
     assert_eq!(with(|store| store.disk_free_mib = Some(49)), ["disk-low"]);
+    let huge = |store: &mut StoreStatus| {
+        (store.disk_mib, store.disk_free_mib) = (Some(1 << 20), Some(4096));
+    };
+    assert_eq!(with(huge), [""; 0], "enough, though 0.4 %");
     assert_eq!(with(|store| store.disk_free_mib = None), [""; 0]);
     assert_eq!(with(|store| store.journal_used_bytes = 81), ["journal"]);
     assert_eq!(with(|store| store.files_lag_bytes += 1), ["files"]);
