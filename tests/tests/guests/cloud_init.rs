@@ -5,6 +5,7 @@ use std::process::Command;
 use xtask::debian;
 use xtask::guest::GuestError;
 use xtask::guest::rack::{Rack, address};
+use xtask::images;
 
 use crate::{MAC, SERIAL, text};
 
@@ -31,7 +32,8 @@ fn rack() -> Result<Rack, GuestError> {
         stdx::atomic::write(&path, content.as_bytes(), 0o644).unwrap();
         text(&path)
     };
-    let (kernel, initrd) = (file("kernel", "a kernel"), file("initrd", "a file system"));
+    let (kernel, initrd) =
+        (file("kernel", &images::kernel("debian")), file("initrd", &images::initrd("debian")));
     rack.gnt(&["image", "upload", "debian/1", "--kernel", &kernel, "--initrd", &initrd])?;
     rack.gnt(&["machine", "set-boot", "debian/1", SERIAL])?;
     let user_data = file("user-data", USER_DATA);

@@ -10,6 +10,7 @@ use super::report::{Report, Target};
 use super::{BenchError, Setting, nginx};
 use crate::guest::rack::SOON;
 use crate::guest::{GuestError, run};
+use crate::images;
 use wrk::Load;
 
 /// What it needs of others.
@@ -50,10 +51,9 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     let mut bed = Bed::new(setting)?;
     bed.wait_for_service()?;
     let load = Load::new(&mut bed)?;
-    let files = [("large", "kernel", LARGE), ("small", "initrd", SMALL)];
-    let paths = files.map(|(name, _, bytes)| file(&bed, name, bytes));
-    let [large, small] = paths;
-    let (large, small) = (large?, small?);
+    let files = [("large", "kernel"), ("small", "initrd")];
+    let large = file(&bed, "large", &images::kernel("files"), LARGE)?;
+    let small = file(&bed, "small", &images::initrd("files"), SMALL)?;
     bed.rack.gnt(&["image", "upload", "files/1", "--kernel", &large, "--initrd", &small])?;
     let add = ["machine", "add", "--serial", SERIAL, "--rack", "0", "--role", "worker"];
     bed.rack.gnt(&add)?;
@@ -62,7 +62,7 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
 
     let memory_before = memory_mib(&bed)?;
     let mut memory = memory_before;
-    for (name, kind, _) in files {
+    for (name, kind) in files {
         let digest = digest(&bed, name)?;
         let of = |serial: &str| Source {
             address: SocketAddrV4::new(bed::agent(), BOOT_PORT),
@@ -103,11 +103,12 @@ fn start_nginx(bed: &mut Bed) -> Result<SocketAddrV4, GuestError> {
     Ok(address)
 }
 
-/// A file of so many bytes, no two of which are alike for long.
-fn file(bed: &Bed, name: &str, bytes: usize) -> Result<String, GuestError> {
+/// A file that begins with `head` and goes on with so many random bytes.
+fn file(bed: &Bed, name: &str, head: &str, bytes: usize) -> Result<String, GuestError> {
     let path = bed.rack.stage.root().join(name).display().to_string();
     let mut fill = Command::new("sh");
-    fill.args(["-c", "head -c \"$1\" /dev/urandom > \"$0\"", &path, &bytes.to_string()]);
+    let script = r#"{ printf %s "$2"; head -c "$1" /dev/urandom; } > "$0""#;
+    fill.args(["-c", script, &path, &bytes.to_string(), head]);
     run(&mut fill)?;
     Ok(path)
 }
