@@ -29,7 +29,7 @@ pub fn write(programs: &Programs, directory: &Path) -> Result<(), DistError> {
 /// All pages of the manual, by file name as `gnt-job.8`, and all completions, by path below `/usr/share`.
 ///
 /// # Errors
-/// As [`write`], or what is written cannot be read.
+/// As [`write()`], or what is written cannot be read.
 pub fn generate(
     programs: &Programs,
     directory: &Path,
