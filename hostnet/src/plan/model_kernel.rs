@@ -95,8 +95,11 @@ impl ModelKernel {
             }
             Step::Attach { member, controller } => self.attach(member, controller),
             Step::Detach { member, controller } => {
-                let members = self.link(controller)?.kind.members_mut().ok_or("no controller")?;
-                remove(members, member)?;
+                let kind = &mut self.link(controller)?.kind;
+                remove(kind.members_mut().ok_or("no controller")?, member)?;
+                if let Kind::Bond(bond) = kind {
+                    bond.primary = bond.primary.take().filter(|primary| primary != member);
+                }
                 if let Some((mac, mtu)) = self.1.remove(member) {
                     let link = self.link(member)?;
                     (link.mac, link.mtu) = (mac, mtu);

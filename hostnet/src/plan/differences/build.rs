@@ -24,8 +24,12 @@ impl Differences<'_> {
         }
         for link in &upwards {
             let Kind::Bond(bond) = &link.kind else { continue };
-            let from = match self.kept.get(&link.name).map(|found| &found.kind) {
-                Some(Kind::Bond(found)) => found.primary.clone(),
+            let kept = self.kept.get(&link.name);
+            let from = match kept.map(|found| (found, &found.kind)) {
+                // A bond forgets a primary member that leaves it.
+                Some((found, Kind::Bond(bond))) => {
+                    bond.primary.clone().filter(|primary| !self.leaves(primary, found))
+                }
                 Some(_) | None => None,
             };
             if let Some(to) = bond.working_primary().filter(|to| Some(*to) != from.as_ref()) {
