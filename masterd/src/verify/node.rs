@@ -15,7 +15,7 @@ use crate::master_address::Missing;
 /// Free space on a node's disk below which it may be low, in hundredths of it.
 const DISK_FREE_MIN_PERCENT: u64 = 5;
 
-/// Free space that is enough on a disk of any size, in MiB: some ten times what a cluster's store takes.
+/// Free space that is enough on a disk of any size, in MiB: an operator has time before it fills.
 const DISK_FREE_ENOUGH_MIB: u64 = 4096;
 
 /// What a node should hold.

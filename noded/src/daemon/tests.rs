@@ -231,7 +231,7 @@ async fn a_waiting_exchange_is_woken_by_an_event_and_ended_by_a_newer_one() {
     };
     let (older, newer) = tokio::join!(waiting, newer);
     assert_eq!(newer.events.len(), 1);
-    // The older one got the event, or was ended before it came.
+    // The older one got the event or news of the rack, or was ended before they came.
     match older {
         Ok(exchanged) => assert!(exchanged.events.len() <= 1),
         Err(RpcError::Failed { kind, .. }) => assert_eq!(kind, FailureKind::Interrupted),

@@ -24,14 +24,11 @@ impl Differences<'_> {
         }
         for link in &upwards {
             let Kind::Bond(bond) = &link.kind else { continue };
-            let kept = self.kept.get(&link.name);
-            let from = match kept.map(|found| (found, &found.kind)) {
+            let from = self.kept.get(&link.name).and_then(|found| {
+                let Kind::Bond(was) = &found.kind else { return None };
                 // A bond forgets a primary member that leaves it.
-                Some((found, Kind::Bond(bond))) => {
-                    bond.primary.clone().filter(|primary| !self.leaves(primary, found))
-                }
-                Some(_) | None => None,
-            };
+                was.primary.clone().filter(|primary| !self.leaves(primary, found))
+            });
             if let Some(to) = bond.working_primary().filter(|to| Some(*to) != from.as_ref()) {
                 let (link, to) = (link.name.clone(), Some(to.clone()));
                 steps.push(Step::SetPrimary { link, from, to });
