@@ -29,6 +29,7 @@ fn config() -> Config {
             excluded: [at(34)].into(),
             later: BTreeMap::new(),
             others: BTreeMap::new(),
+            settled_us: 0,
             peers: BTreeSet::new(),
             relays_only: false,
             guests: None,

@@ -51,6 +51,9 @@ pub struct ServedRange {
     /// Addresses that other agents lease. Their leases are renewed here where they were told, since any
     /// agent of a rack does that.
     pub others: BTreeMap<Ipv4Addr, OtherPart>,
+    /// When, in microseconds since the epoch, all leases have ended that agents renewed which left the
+    /// rack: such an agent tells nobody what it did. 0 where none left.
+    pub settled_us: i64,
     /// The other agents of the rack, each of which may renew what this one gave.
     pub peers: BTreeSet<NodeName>,
     /// Whether clients come by relays alone: then no host can be asked for its address.
@@ -342,6 +345,7 @@ pub(crate) mod tests {
             excluded: BTreeSet::new(),
             later: BTreeMap::new(),
             others: BTreeMap::new(),
+            settled_us: 0,
             peers: BTreeSet::new(),
             relays_only: false,
             guests: None,

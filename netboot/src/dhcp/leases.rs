@@ -214,9 +214,9 @@ impl Leases {
             State::Offered(offer) => offer.again,
             State::Durable(_) => entry.client != *client || declines,
         });
-        let ended_us = before.filter(|_| again).and_then(|entry| entry.state.lease_ends());
+        let ended_us = before.and_then(|entry| entry.state.lease_ends());
         let until_us = now.saturating_add(OFFER_HOLD_US);
-        let again = again || !self.is_agreed(range, address);
+        let again = again || !self.is_agreed(range, address, now);
         let offer = Offer { until_us, again, ended_us };
         let state = State::Offered(offer);
         let entry = Entry { client: client.clone(), state, since_us: now, guest: None };
@@ -247,8 +247,8 @@ impl Leases {
         let offered: Vec<_> = offered.collect();
         for (address, entry, offer) in offered {
             self.table.remove(address);
-            if offer.again {
-                // It stays known that another client had it before.
+            if offer.again || offer.ended_us.is_some() {
+                // It stays known that a client had it before, whose lease another agent may have renewed.
                 let state = State::Offered(Offer { until_us: i64::MIN, ..offer });
                 self.table.insert(address, Entry { state, ..entry });
             }
@@ -397,7 +397,7 @@ impl Leases {
             .filter(|(address, entry)| !entry.is_live(now) && range.leases(*address))
             .filter(|(address, _)| range.is_ours(*address, now))
             .filter(|(address, _)| self.may_be_given(range, *address, now))
-            .min_by_key(|(address, entry)| (!self.is_agreed(range, *address), entry.ends()))
+            .min_by_key(|(address, entry)| (!self.is_agreed(range, *address, now), entry.ends()))
             .map(|(address, _)| address)
     }
 
@@ -407,16 +407,19 @@ impl Leases {
         let lease = self.lease_ended(address).map(|ended| ended.max(self.began_us));
         let rested = |ended: i64| ended.saturating_add(UNHEARD_REST_US) <= now;
         let has_rested = || lease.into_iter().chain(self.taken_over(range, address)).all(rested);
-        !range.relays_only || self.is_agreed(range, address) || has_rested()
+        !range.relays_only || self.is_agreed(range, address, now) || has_rested()
     }
 
     /// Whether all agents say that no lease of the address lives which this agent does not know: each was
-    /// heard after its last lease ended, and after this agent took it over.
-    fn is_agreed(&self, range: &ServedRange, address: Ipv4Addr) -> bool {
+    /// heard after its last lease ended, and after this agent took it over, or left the rack so long ago
+    /// that no lease lives which it renewed.
+    fn is_agreed(&self, range: &ServedRange, address: Ipv4Addr, now: i64) -> bool {
         let lease = self.lease_ended(address);
         let lease = lease.map(|ended| ended.saturating_add(CLOCKS_DIFFER_US));
         let mut ends = lease.into_iter().chain(self.taken_over(range, address));
-        ends.all(|end| range.peers.iter().all(|peer| self.heard(peer).is_some_and(|at| at >= end)))
+        let all_heard =
+            |end| range.peers.iter().all(|peer| self.heard(peer).is_some_and(|at| at >= end));
+        ends.all(|end| range.settled_us <= now && all_heard(end))
     }
 
     /// When the last lease of an address ended, unless its client returned it.

@@ -144,9 +144,10 @@ impl Cards {
 /// Says which addresses of a range the agent `own` gives, and which others do.
 fn share(served: &mut ServedRange, range: &LeaseRange, all: &[Part], own: &NodeName) {
     for (address, part) in parts(range, all) {
+        // By the clock of whoever gave leases before.
+        let from = part.from.micros().saturating_add(CLOCKS_DIFFER_US);
+        served.settled_us = served.settled_us.max(from);
         if part.owner.as_ref() == Some(own) {
-            // By the clock of whoever gave leases before.
-            let from = part.from.micros().saturating_add(CLOCKS_DIFFER_US);
             served.later.insert(address, from);
         } else {
             let other = OtherPart { agent: part.owner.clone(), from_us: part.from.micros() };
@@ -204,6 +205,7 @@ fn served(
         excluded: BTreeSet::new(),
         later: BTreeMap::new(),
         others: BTreeMap::new(),
+        settled_us: 0,
         peers: BTreeSet::new(),
         relays_only: false,
         guests: None,

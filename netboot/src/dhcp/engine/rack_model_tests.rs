@@ -10,6 +10,8 @@ use agents::{Rack, Word};
 
 const CLIENTS: usize = 7;
 const SECOND: i64 = 1_000_000;
+/// How long a packet and its answer take.
+const PACKET: i64 = 1_000;
 const MINUTE: i64 = 60 * SECOND;
 
 /// Where a client's broadcasts arrive: one bit for each agent.
@@ -184,4 +186,34 @@ fn an_agent_that_was_away_does_not_give_what_was_renewed_meanwhile() {
         rack.boots(1, 0b11);
         assert!(rack.holds(1) && !rack.holds(0));
     }
+}
+
+/// An agent renewed a lease, died and was marked offline before the giver heard of it.
+#[test]
+fn what_an_agent_renewed_that_left_the_rack_is_not_given_meanwhile() {
+    let mut rack = Rack::new(2, true, [0; 3]);
+    rack.boots(0, 0b10);
+    rack.tells(0, 1, Word::AllAtOnce);
+    rack.waits(365);
+    rack.rebinds(0, 0b01);
+    rack.waits(3_235);
+    rack.dies(0);
+    rack.pushes(0b10, 0b01);
+    rack.boots(1, 0b10);
+    assert!(rack.holds(0), "another agent renewed its lease");
+    rack.comes_to_rest();
+}
+
+/// The giver offered an address again to its client, which took another agent's.
+#[test]
+fn an_offer_that_nobody_took_is_no_reason_to_forget_a_lease() {
+    let mut rack = Rack::new(3, true, [0; 3]);
+    rack.boots(0, 0b100);
+    rack.waits(1_371);
+    rack.tells(0, 2, Word::AllAtOnce);
+    rack.rebinds(0, 0b001);
+    rack.waits(2_229);
+    rack.boots(0, 0b101);
+    rack.boots(1, 0b100);
+    rack.comes_to_rest();
 }

@@ -22,7 +22,7 @@ pub(super) struct Offer {
     pub(super) until_us: i64,
     /// Another client had the address before.
     pub(super) again: bool,
-    /// When the lease of that one ended, unless it returned the address.
+    /// When the last lease of the address ended, unless its client returned it.
     pub(super) ended_us: Option<i64>,
 }
 

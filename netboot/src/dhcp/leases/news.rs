@@ -53,6 +53,11 @@ pub enum Teller {
     Bystander,
 }
 
+/// Whether a time of one agent's clock is later than that of another's, however much they differ.
+fn is_surely_after(one_us: i64, other_us: i64) -> bool {
+    one_us > other_us.saturating_add(CLOCKS_DIFFER_US)
+}
+
 /// What is known here of an address, beside what is told.
 struct Known<'a> {
     client: &'a Identity,
@@ -63,7 +68,10 @@ struct Known<'a> {
 impl Leases {
     /// Takes what another agent of the rack told, where that is better than what is known here.
     pub fn learn(&mut self, told: LeaseRecord, teller: Teller, lease_us: i64, now: i64) -> Learned {
-        let since_us = told.since_us(lease_us).min(now);
+        // A clock that was ahead must not make what is known the last word for years. One that is behind
+        // must not mix up what came first.
+        let soon = now.saturating_add(CLOCKS_DIFFER_US);
+        let since_us = told.since_us(lease_us).min(soon);
         let state = told.state.capped(lease_us, now);
         let told = LeaseRecord { state, since_us: Some(since_us), ..told };
         let Some(entry) = self.table.get(told.address) else {
@@ -79,18 +87,24 @@ impl Leases {
                 false => Learned::Known,
             };
         };
-        // A clock that was ahead must not make what is known here the last word for years.
-        let known = Known { client: &entry.client, state, since_us: entry.since_us.min(now) };
+        let known = Known { client: &entry.client, state, since_us: entry.since_us.min(soon) };
         let live = |state: LeaseState| state.is_bound() && state.is_live(now);
         let clash = LeaseClash { told: told.clone(), client: known.client.clone() };
         let is_clash = known.client != &told.client && live(known.state) && live(told.state);
         match known.is_worse_than(&told, since_us, teller, now) {
-            true if is_clash && teller == Teller::Giver && known.since_us > since_us => {
+            true if is_clash
+                && teller == Teller::Giver
+                && is_surely_after(known.since_us, since_us) =>
+            {
                 self.put(told);
                 Learned::Yielded(clash)
             }
             true => Learned::Taken(self.put(told)),
-            false if is_clash && teller == Teller::NotGiver && since_us > known.since_us => {
+            false
+                if is_clash
+                    && teller == Teller::NotGiver
+                    && is_surely_after(since_us, known.since_us) =>
+            {
                 Learned::Kept(clash)
             }
             false => Learned::Known,
@@ -114,7 +128,7 @@ impl Known<'_> {
                 // Whoever was told that its lease is over holds it no more, but by its giver.
                 _ if teller == Teller::Giver => true,
                 _ if teller == Teller::NotGiver && here && self.state.is_bound() => {
-                    since_us > self.since_us.saturating_add(CLOCKS_DIFFER_US)
+                    is_surely_after(since_us, self.since_us)
                 }
                 _ => is_later,
             };

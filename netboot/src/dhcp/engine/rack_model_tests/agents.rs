@@ -119,6 +119,8 @@ impl Rack {
         let (shares, agents) = &self.agents[agent].document;
         let own = name(agent);
         let (mut later, mut others) = (BTreeMap::new(), BTreeMap::new());
+        let settled_us =
+            shares.parts.iter().map(|part| part.from.micros() + CLOCKS_DIFFER_US).max();
         for (last, part) in (FIRST..=self.last).zip(shares.parts.iter().cycle()) {
             let (address, from_us) = (Ipv4Addr::new(10, 69, 0, last), part.from.micros());
             if part.owner.as_ref() == Some(&own) {
@@ -134,6 +136,7 @@ impl Rack {
             last: Ipv4Addr::new(10, 69, 0, self.last),
             later,
             others,
+            settled_us: settled_us.unwrap(),
             peers: agents.iter().filter(|peer| **peer != own).cloned().collect(),
             relays_only: self.relays_only,
             ..sample()

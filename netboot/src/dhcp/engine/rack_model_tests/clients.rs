@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::agents::{Rack, address_of};
-use super::{CLIENTS, Reach, SECOND};
+use super::{CLIENTS, PACKET, Reach, SECOND};
 use crate::dhcp::packet::vectors::Request;
 use crate::dhcp::packet::{MessageType, Packet, option};
 use crate::dhcp::{Arrival, Effect, Outgoing};
@@ -114,8 +114,10 @@ impl Rack {
         self.sends(agent, Ipv4Addr::BROADCAST, request)
     }
 
-    /// Gives the answer of the agent, if it lives and answers.
+    /// Gives the answer of the agent, if it lives and answers. Every packet takes time, so that no agent
+    /// gives an address twice in one moment.
     fn sends(&mut self, agent: usize, to: Ipv4Addr, request: Request) -> Option<Packet> {
+        self.now += PACKET;
         let now = self.clock(agent);
         let packet = request.decode();
         let source = SocketAddrV4::new(packet.header.ciaddr, 68);

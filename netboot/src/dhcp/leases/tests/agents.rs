@@ -100,7 +100,8 @@ fn a_clock_that_was_ahead_has_not_the_last_word() {
     assert_eq!(letter(ahead.clone(), &bound(1, 0), Teller::Giver), 'T');
     let mut leases = Leases::restore([released(1, 5)]);
     let told = record(2, LeaseState::Bound { until_us: year + HOUR }, year);
-    let capped = record(2, LeaseState::Bound { until_us: NOW + LEASE }, NOW);
+    let soon = NOW + CLOCKS_DIFFER_US;
+    let capped = record(2, LeaseState::Bound { until_us: NOW + LEASE }, soon);
     assert_eq!(leases.learn(told, Teller::Giver, LEASE, NOW), Learned::Taken(capped));
     let mut leases = Leases::restore([ahead]);
     leases.shorten(LEASE, NOW);
