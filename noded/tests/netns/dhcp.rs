@@ -48,6 +48,7 @@ fn config() -> Config {
         excluded: BTreeSet::new(),
         later: BTreeMap::new(),
         others: BTreeMap::new(),
+        settled_us: 0,
         peers: BTreeSet::new(),
         relays_only: false,
         guests: None,
