@@ -1,18 +1,19 @@
-//! `gnt`, the command line: one sub-command a kind of object, one verb below it, as Ganeti's
-//! `gnt-*` tools, whose names it answers to as well.
+//! `gnt`, the command line: a sub-command for each kind of object, a verb below it, and the names of
+//! Ganeti's `gnt-*` tools. It reaches the master by LUXI alone, without a runtime: that saves milliseconds.
 //!
-//! It reaches the master only by LUXI, and starts no runtime: it is to be gone in milliseconds.
-//!
-//! In reading order: `membership` is what this machine is, `known` where the master is; `session` is
-//! what every command needs to know and to reach the master, `output` writes text from outside as a
-//! terminal may show it; `error` is what can go wrong, `explain`, `hint`, `refusal` and `absent` say it
-//! and what to do next; `submit`, `batch`, `watch`, `follow`, `outage` and `interrupt` make jobs and
-//! see them to their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `table`,
-//! `cells`, `expression`, `board`, `screen` and `keys` show lists, `all_fields`, `details` and `params` what there is
-//! to know about one object, by `python`, `moment`, `span` and `natural`; `wrap` breaks lines; then one
-//! module for each kind of object, and `tags`, which several have. `runbook` tells what a code of an
-//! error means, `completion` gives shells the words that they ask for, `completion_words` has those of fixed
-//! sets, `generate` makes manual pages of the definition, `everywhere` has the options of every command.
+//! In reading order: `membership` is what this machine is, `known` where the master is; `session` is what
+//! every command needs to know and to reach the master, `output` writes text from outside as a terminal may
+//! show it; `error` is what can go wrong, `explain`, `hint`, `refusal` and `absent` say it and what to do
+//! next; `submit`, `batch`, `watch`, `follow`, `retry`, `outage` and `interrupt` make jobs and see them to
+//! their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `selection`, `table`, `cells`,
+//! `expression`, `board`, `job_table`, `screen` and `keys` show lists, `all_fields`, `details` and `params`
+//! what there is to know about one object, by `python`, `moment`, `span` and `natural`; `wrap` breaks lines;
+//! then one module for each kind of object: `cluster`, `group`, `node`, `job`, `filter`, `machine`, `rack`,
+//! `image`, `asset`, `boot_template`, `network_template`, `network`, `ipam`, `dhcp`, `lease` and `token`, and
+//! `tags`, which several have. `stage` sends the files of some. `log` is the audit log, `debug` has jobs for
+//! tests, and `sabactl` is the command line of sabakan. `runbook` tells what a code of an error means,
+//! `completion` gives shells the words that they ask for, `completion_words` has those of fixed sets,
+//! `generate` makes manual pages of the definition, `everywhere` has the options of every command.
 
 mod error;
 mod known;

@@ -1,10 +1,12 @@
 //! The replication engine behind one small interface: take over, propose a batch, see it applied.
 //!
-//! The engine is Raft by `openraft`, on the store of `queue-format`: our journal is its log, our
-//! keys and files are its state machine. In reading order: [`Engine`] is all that a caller sees, and
-//! [`Proposer`], which makes one batch of all that waits; [`Peers`] is what the owner provides, the
-//! way to other members; [`OfflineStore`] is a member that does not run. `types` and `message` translate between the engine's words and ours,
-//! `log` is its log storage, `state` its state machine, `network` asks other members.
+//! The engine is Raft by `openraft`, on the store of `queue-format`: our journal is its log, our keys and
+//! files are its state machine. In reading order: [`Engine`] (`engine`) is all that a caller sees, and
+//! [`Proposer`] (`proposer`), which makes one batch of all that waits; [`Peers`] (`peers`) is what the owner
+//! provides, the way to other members; [`OfflineStore`] (`offline`) is a member that does not run; `error` is
+//! what can go wrong. `types` and `message` translate between the engine's words and ours, `log` is its log
+//! storage, `state` its state machine, `network` asks other members, and `runtime` is what its tasks run on.
+//! `simulation` and `bench` (features) try and measure it.
 //!
 //! The rules that decide safety are kept here, so that no caller can get past them:
 //! a restarted leader does not resume, elections happen only when asked for and only with the

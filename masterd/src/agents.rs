@@ -1,8 +1,17 @@
 //! The way to the agents: each call of the master under its epoch. [`made`] records which of them
 //! changed something; [`Signed`] is a node that waits for its certificate.
 
+pub(crate) mod allow_list;
+pub mod blobs;
+pub mod clock_skew;
+pub mod contacts;
 pub mod made;
+pub mod master_address;
+pub mod metrics;
 mod signed;
+pub mod signs;
+pub mod ssconf;
+pub mod strangers;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +34,7 @@ use rustls_pki_types::pem::PemObject;
 use stdx::{Clock, Tasks};
 use uuid::Uuid;
 
-use crate::metrics::Metrics;
+use crate::agents::metrics::Metrics;
 
 pub use signed::Signed;
 

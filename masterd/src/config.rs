@@ -7,11 +7,16 @@
 mod candidates;
 pub mod change;
 pub(crate) mod claims;
+pub mod finding;
 pub mod load;
 pub mod objects;
+pub mod queue;
+pub(crate) mod reconciler;
+pub mod secrets;
 pub mod table;
 mod templates;
 mod unchanged;
+pub mod vault;
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

@@ -4,14 +4,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
-use masterd::bootstrap::{self, Init};
-use masterd::daemon::{self, Executors, Options};
-use masterd::export::{self, passphrase};
-use masterd::import::{self, Import};
-use masterd::options::{
+use masterd::process::options::{
     Action, Command, ExportArguments, ImportArguments, InitArguments, SecretsWanted, Serve,
 };
-use masterd::upgrade::{self, Report};
+use masterd::process::{self as daemon, Executors, Options};
+use masterd::store::bootstrap::{self, Init};
+use masterd::store::export::{self, passphrase};
+use masterd::store::import::{self, Import};
+use masterd::store::upgrade::{self, Report};
 use model::layout::{Layout, MASTER_METRICS_PORT, MASTER_USER, PEER_PORT};
 use model::{Code, Coded, NodeName, Timestamp};
 use rpc::identity::IdentityError;

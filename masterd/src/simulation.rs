@@ -33,14 +33,14 @@ use rpc::identity::{Authority, NodeIdentity};
 use stdx::{Clock, Tasks};
 use tokio_util::sync::CancellationToken;
 
-use crate::bootstrap;
-use crate::daemon::assembly::{Assembly, Parts};
-use crate::daemon::leadership::{self, Begin, Keys, Master, Publisher};
-use crate::daemon::load::{self, Found};
-use crate::daemon::{self};
-use crate::luxi_service::LuxiService;
-use crate::queue::After;
-use crate::queue::Commits;
+use crate::config::queue::After;
+use crate::config::queue::Commits;
+use crate::door::service::LuxiService;
+use crate::process::assembly::{Assembly, Parts};
+use crate::process::leadership::{self, Begin, Keys, Master, Publisher};
+use crate::process::{self as daemon};
+use crate::role::load::{self, Found};
+use crate::store::bootstrap;
 use client::Excuse;
 use oracle::Oracle;
 
@@ -293,7 +293,7 @@ struct Daemon {
     parts: Parts,
     layout: Layout,
     service: Arc<LuxiService>,
-    published: Arc<crate::queue::Published>,
+    published: Arc<crate::config::queue::Published>,
     closing: CancellationToken,
     stop: CancellationToken,
     background: Tasks,

@@ -28,9 +28,9 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::bootstrap::Init;
 use crate::config::{Config, ConfigChange};
-use crate::local_member::{LocalMember, RoleCommand};
+use crate::role::local_member::{LocalMember, RoleCommand};
+use crate::store::bootstrap::Init;
 use membership::peers::PeerBook;
 
 /// The moment at which everything here happened.

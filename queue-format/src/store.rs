@@ -1,14 +1,14 @@
 //! The store directory: files, a journal before them, one writer.
 //!
-//! In reading order: [`Store::open`] (`open`) takes the lock and recovers; [`Reader`] (`scan`)
-//! reads; [`Committer`] (`committer`, within the bounds of `admission`) takes changes from any
-//! thread and tells its owner by [`Callbacks`]. Behind it (`threads`) a thread (`log_writer`) takes
-//! what waits in `queue`, makes one batch of it that recovery can repeat (`resolve`), and commits it
-//! (`commit`); a second thread brings `files` up to date with what is `pending`; a third makes
-//! durable what is `dirty` (`checkpoint`) and says so in the `header`. `naive` does without a
-//! journal; `replicated` is the same store below a replication engine, `frozen` reads one moment of it
-//! while it goes on, and `incoming` and `install` make it what another member sent. `wipe` removes it all, and `aside`
-//! keeps it for people to look at.
+//! In reading order: [`Store::open`] (`open`) takes the lock and recovers; [`Reader`] (`scan`, by a `walk`)
+//! reads; [`Committer`] (`committer`, within the bounds of `admission`) takes changes from any thread and
+//! tells its owner by [`Callbacks`] (`callbacks`). Behind it (`threads`) a thread (`log_writer`) takes what
+//! waits in `queue`, makes one batch of it that recovery can repeat (`resolve`), and commits it (`commit`); a
+//! second thread brings `files` up to date with what is `pending`; a third makes durable what is `dirty`
+//! (`checkpoint`) and says so in the `header`. `naive` does without a journal; `replicated` is the same store
+//! below a replication engine, `frozen` reads one moment of it while it goes on, and `incoming` and `install`
+//! make it what another member sent. `wipe` removes it all, and `aside` keeps it for people to look at.
+//! `by_hand` has the steps of its threads for simulations.
 
 mod admission;
 mod aside;

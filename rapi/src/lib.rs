@@ -3,13 +3,15 @@
 //! In reading order: [`master`] asks the master and follows it when it moves, [`link`] does that for many
 //! requests at a time, [`refusal`] says in HTTP why something was not done. [`users`] reads who has which
 //! password and role, [`tokens`] asks the master for those of programs, [`clients`] knows certificates, and
-//! [`authenticate`] tells who asks. [`state`] is what routes share, [`rules`] among it, [`shares`] what clients share,
-//! [`front`] what every request goes through, [`origin`] by which name and site it came, [`kept`] where its answer waits to be read,
-//! [`asked`] what a route sees of one, [`switches`] what may stand behind its path, [`json`] reads its body; [`upload`] takes bodies that are too long for memory, [`files`] gives
-//! such; [`ganeti`], [`sabakan`] and [`ramdisks`] are the interfaces, [`routes`] describes them and
-//! [`openapi`] prints that for programs, [`page`] for people. [`certificate`], [`tls`], [`server`] and [`access_log`] are the way in, [`meters`] count and
-//! [`metrics`] shows,
-//! [`options`] and [`daemon`] are the process.
+//! [`authenticate`] tells who asks; [`attempt`] keeps refusals for the audit, [`stamp`] tells whether such a
+//! file has changed. [`state`] is what routes share, [`rules`] among it, [`shares`] what clients share,
+//! [`front`] what every request goes through, [`origin`] by which name and site it came, [`kept`] where its
+//! answer waits to be read, [`asked`] what a route sees of one, [`switches`] what may stand behind its path,
+//! [`json`] reads its body, [`etag`] which state of an object its client saw; [`upload`] takes bodies that
+//! are too long for memory, [`files`] gives such; [`ganeti`], [`sabakan`] and [`ramdisks`] are the
+//! interfaces, [`routes`] describes them and [`openapi`] prints that for programs, [`page`] for people.
+//! [`certificate`], [`certificate_files`], [`tls`], [`server`] and [`access_log`] are the way in, [`meters`]
+//! count and [`metrics`] shows, [`options`] and [`daemon`] are the process.
 #![warn(missing_docs)]
 
 pub mod link;

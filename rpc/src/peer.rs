@@ -1,11 +1,11 @@
 //! How `masterd` of one member asks `masterd` of another: TLS in both directions, then frames of
 //! bytes, one question and one answer at a time (`docs/replication.md`, "On the wire").
 //!
-//! This is in the way of every commit, so nothing stands between caller and socket: no HTTP, no
-//! second task. In reading order: [`frame`] is the form of all that travels; [`hello`] says who is
-//! meant, and why not; [`failure`] is what an answer says that is none; [`control`] is the table of
-//! questions about the member itself; [`forwarding`] is what travels of clients' requests; [`server`]
-//! answers and [`client`] asks.
+//! This is in the way of every commit, so nothing stands between caller and socket: no HTTP, no second task.
+//! In reading order: [`frame`] is the form of all that travels, and `stream` carries it; [`hello`] says who
+//! is meant, and why not; [`failure`] is what an answer says that is none; [`control`] is the table of
+//! questions about the member itself; [`forwarding`] is what travels of clients' requests; [`server`] answers
+//! and [`client`] asks.
 
 pub mod failure;
 pub mod frame;

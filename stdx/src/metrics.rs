@@ -1,8 +1,8 @@
 //! Numbers for Prometheus: counted by atomics where things happen, written as text when asked for.
 //!
-//! In reading order: a [`Family`] is one name with its kind, labels and meaning, as it stands in
-//! the table of a program; [`Counter`] and [`Histogram`] count; a [`Page`] is what one request
-//! gets; [`serve`] answers over HTTP.
+//! In reading order: a [`Family`] is one name with its kind, labels and meaning, as it stands in the table of
+//! a program; [`Counter`] and [`Histogram`] (`histogram`) count; a [`Page`] (`page`) is what one request
+//! gets; [`serve`] answers over HTTP, where the `endpoint` of a command line says.
 
 mod endpoint;
 mod histogram;

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jobs::load::archived_job;
-use masterd::daemon::load::load;
+use masterd::role::load::load;
 use model::{JobId, JobStatus};
 use queue_format::store::{FORMAT, FORMAT_OLDEST};
 use queue_format::{Key, Store, StoreOptions};

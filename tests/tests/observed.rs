@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use masterd::agent_sync::observe;
 use masterd::config::Config;
 use masterd::config::load::Loader;
+use masterd::machines::observe;
 use model::enrol::Fingerprint;
 use model::machine::BootStage;
 use model::rack::{Event, Lease, LeaseState, Observation};

@@ -1,12 +1,12 @@
 //! The commands of this repository.
 //!
-//! In reading order: [`mod@test`] runs everything that must hold, [`flaky`] the tests again and again
-//! on a busy machine; [`demo`] shows a cluster at work on
-//! this machine; [`mod@bench`] measures it, most against the disk under it; [`dist`] packs it; [`fuzz`]
-//! looks for bytes that break a rule, [`soak`] for trouble that loses or doubles a job. [`needs`] are the
-//! programs of others that tests and benches use, [`images`] files that pass for those of an image; [`programs`] and [`stage`] are what demo and bench
-//! stand on: the built programs, and a temporary root with daemons that ends with its owner; [`guest`]
-//! are real machines that boot, [`debian`] one that starts in a container.
+//! In reading order: [`mod@test`] runs everything that must hold, [`flaky`] the tests again and again on a
+//! busy machine; [`demo`] shows a cluster at work on this machine; [`mod@bench`] measures it, most against
+//! the disk under it; [`dist`] packs it; [`fuzz`] looks for bytes that break a rule, [`soak`] for trouble
+//! that loses or doubles a job. [`needs`] are the programs of others that tests and benches use, [`images`]
+//! files that pass for those of an image, `dhcp` messages of a firmware; [`programs`] and [`stage`] are
+//! what demo and bench stand on: the built programs, and a temporary root with daemons that ends with its
+//! owner; [`guest`] are real machines that boot, [`debian`] one that starts in a container.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]
 
 pub mod bench;

@@ -21,7 +21,8 @@ pub(crate) enum Network {
         /// The nodes; each is a job of its own.
         #[arg(required = true, value_name = "NODE")]
         nodes: Vec<String>,
-        /// The network in YAML, in our form or os-net-config's; `-` reads standard input.
+        /// The network in YAML, in our form or that of os-net-config, netplan or nmstate; `-` reads
+        /// standard input.
         #[arg(short = 'f', long, value_name = "FILE", group = "wish")]
         file: Option<PathBuf>,
         /// A template instead: the node claims addresses under its name.

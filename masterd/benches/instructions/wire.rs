@@ -9,8 +9,8 @@ use luxi::method::{Fields, JobChange, SubmitJob, WaitForJobChange};
 use luxi::query::Filter;
 use luxi::request::{self, Request};
 use luxi::response::Response;
-use masterd::query::job::{FIELDS, JobRow};
-use masterd::query::{Listing, bare};
+use masterd::door::lists::job::{FIELDS, JobRow};
+use masterd::units::list::{Listing, bare};
 use model::{Job, JobId};
 use serde_json::{Value, json};
 

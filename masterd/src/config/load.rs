@@ -170,7 +170,7 @@ mod tests {
     use jobs::Documents;
     use jobs::filter::Rule;
 
-    use crate::lu::machine::register;
+    use crate::machines::machine::register;
     use crate::testing::{NOW, config, node, spec};
 
     /// The documents of a cluster with a node and a machine.

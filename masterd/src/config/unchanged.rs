@@ -35,7 +35,7 @@ impl Config {
 mod tests {
     use super::*;
     use crate::config::ConfigChange;
-    use crate::lu::machine::register;
+    use crate::machines::machine::register;
     use crate::testing::{NOW, config, spec};
 
     #[test]

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use super::endless::{STEP, Scene, play};
 use super::*;
+use crate::config::vault;
 use crate::config::{Config, ConfigChange};
-use crate::vault;
 
 /// For each opcode parameters with which it does its work in the cluster of [`prepare`]; `#` stands for
 /// a number that no other submission has.
@@ -208,7 +208,8 @@ async fn prepare(scene: &Scene, silent: u16) {
         changes.extend([("unused", 1), ("other", 2)].map(|named| group(config, named)));
         if !config.machines.contains_key("S1") {
             let spec = crate::testing::spec("S1", 0, "worker");
-            let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;
+            let added =
+                crate::machines::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;
             changes.extend(added.into_iter().map(ConfigChange::Machine));
         }
         Ok((changes, ()))

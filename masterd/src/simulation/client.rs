@@ -18,7 +18,7 @@ use queue_format::simulation::{Chance, SimDisk};
 use serde_json::{Value, json};
 
 use super::oracle::Oracle;
-use crate::luxi_service::LuxiService;
+use crate::door::service::LuxiService;
 
 /// What one client wants, in steps.
 const STEPS_MAX: usize = 25;

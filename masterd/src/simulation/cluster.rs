@@ -28,7 +28,7 @@ use self::calls::Calls;
 use self::process::{Begin, Process};
 use super::BEGIN;
 use super::oracle::Oracle;
-use crate::daemon::load;
+use crate::role::load;
 
 /// Simulated histories in a usual run, and in a long one.
 const HISTORIES: (u64, u64) = (60, 2_400);

@@ -8,7 +8,7 @@ use model::{Job, JobId, JobStatus, OpInput};
 use queue_format::{Epoch, Reader};
 use serde_json::Value;
 
-use crate::daemon::load::Found;
+use crate::role::load::Found;
 
 /// Everything that was said to any client in any life.
 #[derive(Debug, Default)]

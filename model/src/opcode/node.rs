@@ -101,7 +101,8 @@ pub struct NodePowercycle {
 pub struct NodeNetworkApply {
     /// Its host name.
     pub node_name: String,
-    /// The network in YAML, in our form or os-net-config's. One of this, `template` and `again` is given.
+    /// The network in YAML, in our form or that of os-net-config, netplan or nmstate. One of this,
+    /// `template` and `again` is given.
     #[serde(default)]
     pub text: Option<String>,
     /// The newest version of this template, for which the node claims addresses under its name.

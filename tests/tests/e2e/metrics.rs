@@ -35,7 +35,7 @@ fn numbers_follow_what_is_done() {
         let page = Page::of(master);
         (page.get("gantry_agents{state=\"reached\"}") == 1.0).then_some(page)
     });
-    for family in masterd::metrics::FAMILIES {
+    for family in masterd::agents::metrics::FAMILIES {
         assert!(page.families.contains(family.name), "{}", family.name);
     }
     let jobs = f64::from(JOBS);

@@ -11,7 +11,8 @@ const DOCUMENT: &str = "docs/metrics.md";
 const DASHBOARD: &str = "docs/grafana/gantry.json";
 
 fn families() -> impl Iterator<Item = &'static Family> {
-    let daemons = [masterd::metrics::FAMILIES, noded::metrics::FAMILIES, rapi::metrics::FAMILIES];
+    let daemons =
+        [masterd::agents::metrics::FAMILIES, noded::metrics::FAMILIES, rapi::metrics::FAMILIES];
     daemons.into_iter().flatten()
 }
 

@@ -14,7 +14,7 @@ use rpc::simulation::Network;
 use uuid::Uuid;
 
 use super::super::{BEGIN, ground};
-use crate::daemon::leadership::Keys;
+use crate::process::leadership::Keys;
 
 /// Nodes of the largest cluster.
 pub(super) const NODES_MAX: u64 = 5;

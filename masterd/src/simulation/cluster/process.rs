@@ -20,11 +20,11 @@ use super::super::client::{Client, Excuse};
 use super::super::oracle::Oracle;
 use super::super::{CLIENTS, ground};
 use super::nodes;
-use crate::daemon::leadership::Keys;
-use crate::daemon::load;
-use crate::daemon::simulated::{self, Seen};
-use crate::luxi_service::LuxiService;
-use crate::status::MasterView;
+use crate::door::service::LuxiService;
+use crate::health::status::MasterView;
+use crate::process::leadership::Keys;
+use crate::process::simulated::{self, Seen};
+use crate::role::load;
 
 /// How often is looked whether there is a leadership, and whether jobs have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);

@@ -6,7 +6,7 @@ use tests::run::run;
 use super::clients::Clients;
 
 /// Kind of object, field, title and kind of value of all that Ganeti lists.
-const FIELDS: &str = include_str!("../../../../masterd/src/query/ganeti-fields.txt");
+const FIELDS: &str = include_str!("../../../../masterd/src/door/lists/ganeti-fields.txt");
 /// Prints the same from the installed modules.
 const PRINT_FIELDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/ganeti/fields.py");
 /// The command that lists each kind of object.
