@@ -5,10 +5,8 @@ use model::json::Malformed;
 use super::Names;
 use super::device::{Device, Parameters, Scalar};
 use crate::model::address::ip;
-use crate::model::link::{
-    Bond, BondMode, BondOption, Kind, LinkName, Tuning, VXLAN_PORT, Vxlan, Word,
-};
-use crate::model::written::{number, read_mac, wrong};
+use crate::model::link::{Bond, BondMode, BondOption, Kind, LinkName, Tuning, VXLAN_PORT, Vxlan};
+use crate::model::written::{self, number, read_mac, word, wrong};
 
 /// A group of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,12 +216,6 @@ fn tunnel(place: &str, device: &mut Device, names: &Names) -> Result<Vxlan, Malf
     })
 }
 
-fn word<T: Word>(place: &str, text: &str) -> Result<T, Malformed> {
-    let words = || T::ALL.iter().map(|one| one.word()).collect::<Vec<_>>().join(", ");
-    let why = || format!("`{}` is none of {}", text.escape_debug(), words());
-    T::from_word(text).ok_or_else(|| wrong(place, why()))
-}
-
 /// Refuses options that the group of the device does not have.
 pub(super) fn nothing_is_left(place: &str, device: &Device) -> Result<(), Malformed> {
     let left = [
@@ -239,10 +231,5 @@ pub(super) fn nothing_is_left(place: &str, device: &Device) -> Result<(), Malfor
         ("remote", device.remote.is_some()),
         ("port", device.port.is_some()),
     ];
-    match left.iter().find(|(_, is_left)| *is_left) {
-        Some((field, _)) => {
-            Err(wrong(&format!("{place}.{field}"), "has no counterpart on such a device here"))
-        }
-        None => Ok(()),
-    }
+    written::nothing_is_left(place, &left, "has no counterpart on such a device here")
 }

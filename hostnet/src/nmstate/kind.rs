@@ -5,10 +5,8 @@ use model::json::Malformed;
 use super::interface::{Aggregation, Bridge, Interface, OvsAggregation, Scalar};
 use super::name;
 use crate::model::address::ip;
-use crate::model::link::{
-    Bond, BondOption, Kind, Link, LinkName, MacvlanMode, Tuning, VXLAN_PORT, Vxlan, Word,
-};
-use crate::model::written::{number, wrong};
+use crate::model::link::{Bond, Kind, Link, LinkName, MacvlanMode, Tuning, VXLAN_PORT, Vxlan};
+use crate::model::written::{self, number, set_bond_option, word_or_number, wrong};
 
 /// Takes out of an interface what makes it one of its type, with the bonds of Open vSwitch in it.
 pub(super) fn kind(place: &str, interface: &mut Interface) -> Result<(Kind, Vec<Link>), Malformed> {
@@ -38,7 +36,7 @@ pub(super) fn kind(place: &str, interface: &mut Interface) -> Result<(Kind, Vec<
                 let why = "`false` has no counterpart here";
                 return Err(wrong(&at("mac-vlan.promiscuous"), why));
             }
-            let mode: MacvlanMode = word(&at("mac-vlan.mode"), &own.mode)?;
+            let mode: MacvlanMode = word_or_number(&at("mac-vlan.mode"), &own.mode)?;
             Kind::Macvlan { parent: name(&at("mac-vlan.base-iface"), &own.base_iface)?, mode }
         }
         "vxlan" => Kind::Vxlan(vxlan(&at("vxlan"), interface)?),
@@ -55,7 +53,7 @@ fn bond(place: &str, own: Aggregation) -> Result<Bond, Malformed> {
     let members = ports.map(|(i, text)| name(&format!("{place}.port[{i}]"), text));
     let mut bond = Bond {
         members: members.collect::<Result<_, _>>()?,
-        mode: word(&format!("{place}.mode"), &own.mode)?,
+        mode: word_or_number(&format!("{place}.mode"), &own.mode)?,
         miimon_ms: None,
         lacp_rate: None,
         xmit_hash_policy: None,
@@ -68,20 +66,7 @@ fn bond(place: &str, own: Aggregation) -> Result<Bond, Malformed> {
             Scalar::Number(number) => number.to_string(),
             Scalar::Text(text) => text,
         };
-        match option.as_str() {
-            "miimon" => {
-                let ms = value.parse().map_err(|_e| wrong(&place, "it is no number"))?;
-                bond.miimon_ms = Some(number(&place, ms, 0..=60_000)?);
-            }
-            "lacp_rate" => bond.lacp_rate = Some(word(&place, &value)?),
-            "xmit_hash_policy" => bond.xmit_hash_policy = Some(word(&place, &value)?),
-            "primary" => bond.primary = Some(name(&place, &value)?),
-            other => {
-                let option = BondOption::from_kernel(other);
-                let option = option.ok_or_else(|| wrong(&place, "has no counterpart here"))?;
-                bond.tuning.set(option, &value).map_err(|why| wrong(&place, why))?;
-            }
-        }
+        set_bond_option(&place, &mut bond, &option, &value)?;
     }
     Ok(bond)
 }
@@ -162,13 +147,6 @@ fn vxlan(place: &str, interface: &mut Interface) -> Result<Vxlan, Malformed> {
     })
 }
 
-fn word<T: Word>(place: &str, text: &str) -> Result<T, Malformed> {
-    let words = || T::ALL.iter().map(|one| one.word()).collect::<Vec<_>>().join(", ");
-    let why = || format!("`{}` is none of {}", text.escape_debug(), words());
-    let found = T::from_word(text).or_else(|| text.parse().ok().and_then(T::from_number));
-    found.ok_or_else(|| wrong(place, why()))
-}
-
 /// Refuses what the type of the interface does not have.
 pub(super) fn nothing_is_left(place: &str, interface: &Interface) -> Result<(), Malformed> {
     let left = [
@@ -178,10 +156,5 @@ pub(super) fn nothing_is_left(place: &str, interface: &Interface) -> Result<(), 
         ("mac-vlan", interface.mac_vlan.is_some()),
         ("vxlan", interface.vxlan.is_some()),
     ];
-    match left.iter().find(|(_, is_left)| *is_left) {
-        Some((field, _)) => {
-            Err(wrong(&format!("{place}.{field}"), "an interface of this type has none"))
-        }
-        None => Ok(()),
-    }
+    written::nothing_is_left(place, &left, "an interface of this type has none")
 }

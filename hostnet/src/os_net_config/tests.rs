@@ -145,15 +145,15 @@ fn what_os_net_config_has_alone_is_refused_by_name() {
         ),
         (
             "{type: linux_bond, name: a, bonding_options: mode=4 num_grat_arp=5}",
-            "network_config[0].bonding_options: `num_grat_arp` has no counterpart",
+            "network_config[0].bonding_options.num_grat_arp: has no counterpart",
         ),
         (
             "{type: linux_bond, name: a, bonding_options: mode=4 downdelay=x}",
-            "network_config[0].bonding_options: `downdelay`: x is none of 0 to 60000",
+            "network_config[0].bonding_options.downdelay: x is none of 0 to 60000",
         ),
         (
             "{type: linux_bond, name: a, bonding_options: fail_over_mac=3}",
-            "network_config[0].bonding_options: `fail_over_mac`: `3` is none of none, active, follow",
+            "network_config[0].bonding_options.fail_over_mac: `3` is none of none, active, follow",
         ),
         (
             "{type: interface, name: a, addresses: [{ip_netmask: 10.0.0.255/24}]}",

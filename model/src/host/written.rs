@@ -8,7 +8,7 @@ use crate::json::Malformed;
 use serde::{Deserialize, Serialize};
 
 use super::HostNetwork;
-use super::link::LinkName;
+use super::link::{Bond, BondOption, LinkName, Word};
 
 pub use link::{dns as read_dns, mac as read_mac};
 pub use route::{rule as read_rule, whole_prefix};
@@ -82,4 +82,60 @@ pub fn number<T: TryFrom<i64>>(
     within.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
         wrong(place, format!("{number} is none of {} to {}", range.start(), range.end()))
     })
+}
+
+/// One of a list of words.
+///
+/// # Errors
+/// It is none of them.
+pub fn word<T: Word>(place: &str, text: &str) -> Result<T, Malformed> {
+    T::read(text).map_err(|why| wrong(place, why))
+}
+
+/// The same by its word or its number, as the kernel's modules take both.
+///
+/// # Errors
+/// It is none of them.
+pub fn word_or_number<T: Word>(place: &str, text: &str) -> Result<T, Malformed> {
+    T::read_or_number(text).map_err(|why| wrong(place, why))
+}
+
+/// Refuses the first of these options that is there, of which this kind of link has none.
+///
+/// # Errors
+/// One is there.
+pub fn nothing_is_left(place: &str, options: &[(&str, bool)], why: &str) -> Result<(), Malformed> {
+    match options.iter().find(|(_, is_there)| *is_there) {
+        Some((option, _)) => Err(wrong(&format!("{place}.{option}"), why)),
+        None => Ok(()),
+    }
+}
+
+/// Sets an option of a bond by the name that the kernel's module has for it.
+///
+/// # Errors
+/// There is no such option, or it cannot have this value.
+pub fn set_bond_option(
+    place: &str,
+    bond: &mut Bond,
+    name: &str,
+    value: &str,
+) -> Result<(), Malformed> {
+    match name {
+        "lacp_rate" => bond.lacp_rate = Some(word_or_number(place, value)?),
+        "xmit_hash_policy" => bond.xmit_hash_policy = Some(word_or_number(place, value)?),
+        "miimon" => {
+            let ms = value.parse().map_err(|_e| wrong(place, "it is no number"))?;
+            bond.miimon_ms = Some(number(place, ms, 0..=60_000)?);
+        }
+        "primary" => {
+            bond.primary = Some(LinkName::new(value).map_err(|why| wrong(place, why))?);
+        }
+        other => {
+            let option = BondOption::from_kernel(other);
+            let option = option.ok_or_else(|| wrong(place, "has no counterpart here"))?;
+            bond.tuning.set(option, value).map_err(|why| wrong(place, why))?;
+        }
+    }
+    Ok(())
 }

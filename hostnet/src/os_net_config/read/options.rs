@@ -2,8 +2,8 @@
 
 use model::json::Malformed;
 
-use crate::model::link::{Bond, BondMode, BondOption, LinkName, Tuning, Word};
-use crate::model::written::{number, wrong};
+use crate::model::link::{Bond, BondMode, LinkName, Tuning};
+use crate::model::written::{self, set_bond_option, word_or_number};
 use crate::os_net_config::entry::Entry;
 
 /// Reads `mode=active-backup miimon=100`.
@@ -26,39 +26,13 @@ pub(super) fn bond(
     };
     for option in options.split_whitespace() {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        let refused = || wrong(&place, format!("`{name}` cannot be `{value}`"));
+        let place = format!("{place}.{name}");
         match name {
-            "mode" => {
-                bond.mode = word(value).ok_or_else(refused)?;
-            }
-            "lacp_rate" => {
-                bond.lacp_rate = Some(word(value).ok_or_else(refused)?);
-            }
-            "xmit_hash_policy" => {
-                bond.xmit_hash_policy = Some(word(value).ok_or_else(refused)?);
-            }
-            "miimon" => {
-                let ms = value.parse().map_err(|_e| refused())?;
-                bond.miimon_ms = Some(number(&place, ms, 0..=60_000)?);
-            }
-            "primary" => {
-                bond.primary = Some(LinkName::new(value).map_err(|why| wrong(&place, why))?);
-            }
-            _ => {
-                let option = BondOption::from_kernel(name).ok_or_else(|| {
-                    wrong(&place, format!("`{}` has no counterpart here", name.escape_debug()))
-                })?;
-                let set = bond.tuning.set(option, value);
-                set.map_err(|why| wrong(&place, format!("`{name}`: {why}")))?;
-            }
+            "mode" => bond.mode = word_or_number(&place, value)?,
+            _ => set_bond_option(&place, &mut bond, name, value)?,
         }
     }
     Ok(bond)
-}
-
-/// A value by its word or its number, as the kernel's module takes both.
-fn word<T: Word>(value: &str) -> Option<T> {
-    T::from_word(value).or_else(|| value.parse().ok().and_then(T::from_number))
 }
 
 /// Refuses options that the type of the object does not have.
@@ -71,10 +45,5 @@ pub(super) fn nothing_is_left(place: &str, entry: &Entry) -> Result<(), Malforme
         ("ovs_options", entry.ovs_options.is_some()),
         ("table_id", entry.table_id.is_some()),
     ];
-    match left.iter().find(|(_, is_left)| *is_left) {
-        Some((field, _)) => {
-            Err(wrong(&format!("{place}.{field}"), "an object of this type has no such option"))
-        }
-        None => Ok(()),
-    }
+    written::nothing_is_left(place, &left, "an object of this type has no such option")
 }

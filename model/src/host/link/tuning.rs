@@ -149,8 +149,8 @@ impl Tuning {
             BondOption::DownDelay => self.downdelay_ms = Some(number(text, MS_MAX)?),
             BondOption::ArpInterval => self.arp_interval_ms = Some(number(text, MS_MAX)?),
             BondOption::MinLinks => self.min_links = Some(number(text, LINKS_MAX)?),
-            BondOption::AdSelect => self.ad_select = Some(word(text)?),
-            BondOption::FailOverMac => self.fail_over_mac = Some(word(text)?),
+            BondOption::AdSelect => self.ad_select = Some(Word::read_or_number(text)?),
+            BondOption::FailOverMac => self.fail_over_mac = Some(Word::read_or_number(text)?),
             BondOption::ArpIpTargets => {
                 let read = |one: &str| {
                     let one = one.trim();
@@ -228,13 +228,4 @@ impl Bond {
 fn number(text: &str, most: u32) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| *number <= most);
     number.ok_or_else(|| format!("{} is none of 0 to {most}", text.escape_debug()))
-}
-
-/// A value by its word or its number, as the kernel's module takes both.
-fn word<T: Word>(text: &str) -> Result<T, String> {
-    let found = T::from_word(text).or_else(|| text.parse().ok().and_then(T::from_number));
-    found.ok_or_else(|| {
-        let words: Vec<&str> = T::ALL.iter().map(|one| one.word()).collect();
-        format!("`{}` is none of {}", text.escape_debug(), words.join(", "))
-    })
 }

@@ -20,6 +20,26 @@ pub trait Word: Copy + 'static {
     fn from_number(number: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| one.number() == number)
     }
+
+    /// Reads a word, as files have it.
+    ///
+    /// # Errors
+    /// It is none of them.
+    fn read(text: &str) -> Result<Self, String> {
+        Self::from_word(text).ok_or_else(|| {
+            let words: Vec<&str> = Self::ALL.iter().map(|one| one.word()).collect();
+            format!("`{}` is none of {}", text.escape_debug(), words.join(", "))
+        })
+    }
+
+    /// Reads a word or its number, as the kernel's modules take both.
+    ///
+    /// # Errors
+    /// It is none of them.
+    fn read_or_number(text: &str) -> Result<Self, String> {
+        let by_number = text.parse().ok().and_then(Self::from_number);
+        by_number.map_or_else(|| Self::read(text), Ok)
+    }
 }
 
 macro_rules! words {

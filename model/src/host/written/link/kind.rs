@@ -7,7 +7,7 @@ use crate::json::Malformed;
 use super::{Written, mac, name};
 use crate::host::address::ip;
 use crate::host::link::{Bond, BondMode, Kind, LinkName, MacvlanMode, VXLAN_PORT, Vxlan, Word};
-use crate::host::written::{number, wrong};
+use crate::host::written::{nothing_is_left, number, word, wrong};
 
 /// Takes the options of one link, and remembers where they stand.
 struct Options<'w> {
@@ -16,16 +16,16 @@ struct Options<'w> {
 }
 
 pub(super) fn read(place: &str, written: &mut Written) -> Result<Kind, Malformed> {
-    let word = written.kind.take().unwrap_or_else(|| "ethernet".to_owned());
+    let named = written.kind.take().unwrap_or_else(|| "ethernet".to_owned());
     let mut options = Options { place, written };
-    let kind = options.kind(&word)?;
-    options.nothing_is_left(&word)?;
+    let kind = options.kind(&named)?;
+    options.nothing_is_left(&named)?;
     Ok(kind)
 }
 
 impl Options<'_> {
-    fn kind(&mut self, word: &str) -> Result<Kind, Malformed> {
-        Ok(match word {
+    fn kind(&mut self, kind: &str) -> Result<Kind, Malformed> {
+        Ok(match kind {
             "ethernet" => {
                 let place = self.at("permanent_mac");
                 let text = self.written.permanent_mac.take();
@@ -33,13 +33,13 @@ impl Options<'_> {
             }
             "bond" => Kind::Bond(self.bond()?),
             "vlan" => {
-                let id = self.written.vlan.take().ok_or_else(|| self.missing("vlan", word))?;
+                let id = self.written.vlan.take().ok_or_else(|| self.missing("vlan", kind))?;
                 Kind::Vlan { id: number(&self.at("vlan"), id, 1..=4094)?, parent: self.parent()? }
             }
             "bridge" => Kind::Bridge { members: self.members()?, stp: self.written.stp.take() },
             "macvlan" => {
                 let mode = self.written.mode.take();
-                let mode = mode.map(|text| self.word("mode", &text));
+                let mode = mode.map(|text| word(&self.at("mode"), &text));
                 Kind::Macvlan {
                     parent: self.parent()?,
                     mode: mode.transpose()?.unwrap_or(MacvlanMode::Bridge),
@@ -57,7 +57,7 @@ impl Options<'_> {
                 let why = format!(
                     "`{}` is none of ethernet, bond, vlan, bridge, macvlan, vxlan, dummy, \
                      ovs_bridge, ovs_bond",
-                    word.escape_debug()
+                    kind.escape_debug()
                 );
                 return Err(wrong(&self.at("kind"), why));
             }
@@ -74,11 +74,11 @@ impl Options<'_> {
             return Err(wrong(&self.at("lacp_rate"), "only a bond of mode 802.3ad has it"));
         }
         Ok(Bond {
-            mode: self.word("mode", &mode)?,
+            mode: word(&self.at("mode"), &mode)?,
             miimon_ms: miimon.map(|ms| number(&miimon_at, ms, 0..=60_000)).transpose()?,
-            lacp_rate: rate.map(|r| self.word("lacp_rate", &r)).transpose()?,
+            lacp_rate: rate.map(|r| word(&self.at("lacp_rate"), &r)).transpose()?,
             xmit_hash_policy: policy
-                .map(|text| self.word("xmit_hash_policy", &text))
+                .map(|text| word(&self.at("xmit_hash_policy"), &text))
                 .transpose()?,
             tuning: tuning::read(self.place, self.written)?,
             members: self.members()?,
@@ -128,15 +128,7 @@ impl Options<'_> {
         name(&self.at("parent"), &text)
     }
 
-    fn word<T: Word>(&self, field: &str, text: &str) -> Result<T, Malformed> {
-        T::from_word(text).ok_or_else(|| {
-            let words: Vec<&str> = T::ALL.iter().map(|one| one.word()).collect();
-            let why = format!("`{}` is none of {}", text.escape_debug(), words.join(", "));
-            wrong(&self.at(field), why)
-        })
-    }
-
-    fn nothing_is_left(&self, word: &str) -> Result<(), Malformed> {
+    fn nothing_is_left(&self, kind: &str) -> Result<(), Malformed> {
         let w = &self.written;
         let left = [
             ("permanent_mac", w.permanent_mac.is_some()),
@@ -162,12 +154,7 @@ impl Options<'_> {
             ("remote", w.remote.is_some()),
             ("port", w.port.is_some()),
         ];
-        match left.iter().find(|(_, is_left)| *is_left) {
-            Some((field, _)) => {
-                Err(wrong(&self.at(field), format!("a link of kind {word} has no such option")))
-            }
-            None => Ok(()),
-        }
+        nothing_is_left(self.place, &left, &format!("a link of kind {kind} has no such option"))
     }
 
     fn missing(&self, field: &str, kind: &str) -> Malformed {
