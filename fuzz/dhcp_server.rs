@@ -48,7 +48,7 @@ fn config() -> Config {
     Config { ranges: vec![range(0), range(1)] }
 }
 
-/// What must hold, whatever is sent.
+/// The rules that must hold, whatever is sent.
 struct Rules {
     ranges: Vec<ServedRange>,
     held: BTreeMap<Ipv4Addr, (Identity, i64)>,

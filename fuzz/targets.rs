@@ -1,4 +1,4 @@
-//! What is fuzzed: each target takes any bytes, and panics where a rule is broken.
+//! The fuzz targets: each takes any bytes, and panics where a rule is broken.
 //!
 //! `cargo xtask fuzz NAME` looks for such bytes; `tests/tests/fuzz_corpus.rs` runs what lies in
 //! `fuzz/corpus` through the same functions.

@@ -15,7 +15,7 @@ pub enum BlobError {
         action: &'static str,
         /// With what.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -30,7 +30,7 @@ pub enum BlobError {
     Offset {
         /// Which.
         digest: BlobDigest,
-        /// Where the piece begins.
+        /// The offset of the piece.
         offset: u64,
         /// Bytes that are here.
         held: u64,
@@ -53,12 +53,12 @@ pub enum BlobError {
         /// As it was begun.
         size: u64,
     },
-    /// What arrived is not what its name says.
+    /// The bytes that arrived do not match the digest.
     #[error("blob {digest} arrived as {found}: the file changed, or was damaged on its way")]
     OtherContent {
         /// Its name.
         digest: BlobDigest,
-        /// What arrived.
+        /// The digest of the bytes that arrived.
         found: BlobDigest,
     },
     /// Too many arrive at the same time.

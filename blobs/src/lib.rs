@@ -118,7 +118,7 @@ impl Blobs {
             tracing::warn!(digest = %sha256, "the file of a blob is gone or damaged");
             state.whole.remove(&sha256);
         }
-        // What a failed attempt left behind its end may be there, too.
+        // The file may be longer: a failed attempt can leave bytes behind its end.
         let there = || fs::metadata(self.incoming_path(sha256)).map_or(0, |file| file.len());
         if state.incoming.get(&sha256).is_some_and(|begun| begun.length > there()) {
             state.incoming.remove(&sha256);
@@ -129,8 +129,8 @@ impl Blobs {
     /// makes it whole. A piece of a blob that is whole is passed over.
     ///
     /// # Errors
-    /// `offset` is not where the bytes end, the piece is too long, there is no room, or the blob is
-    /// not what its name says; it then begins anew.
+    /// `offset` is not where the bytes end, the piece is too long, or there is no room. Or the whole
+    /// blob does not match its digest; it then begins anew.
     pub fn append(&self, blob: Blob, offset: u64, piece: &[u8]) -> Result<u64, BlobError> {
         let mut state = self.state.lock();
         self.forget_damaged(&mut state, blob);
@@ -162,7 +162,7 @@ impl Blobs {
             Some(hasher) => hasher,
             None => hash(&file, offset).map_err(|error| BlobError::io("read", &path, error))?,
         };
-        // What a failed attempt left behind the offset is overwritten.
+        // This overwrites bytes that a failed attempt left behind the offset.
         file.write_all_at(piece, offset).map_err(|error| BlobError::io("write", &path, error))?;
         hasher.update(piece);
         incoming.length = length;

@@ -17,7 +17,7 @@ const LOOK_BYTES: u64 = 64 << 20;
 /// Tells apart the files that one process writes at the same time.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// A file that is being written. One that is dropped before its end leaves nothing.
+/// A file that is being written. A drop before its end removes it.
 #[derive(Debug)]
 pub struct Staging {
     spool: PathBuf,

@@ -44,7 +44,7 @@ fn there_is_a_limit_to_all_together() {
     blobs.append(blob(b"initrd"), 0, b"initrd").unwrap();
 }
 
-/// What is done to the files by hand.
+/// Somebody removes or cuts the files by hand.
 #[test]
 fn a_file_that_is_gone_or_cut_is_not_here_and_comes_again() {
     let image = blob(b"kernel");

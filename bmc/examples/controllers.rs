@@ -1,5 +1,5 @@
-//! Many machines in one process, each with its management controller: when its power goes on, it boots from the
-//! agent of its rack (`cargo xtask bench lifecycle` starts it).
+//! Many machines in one process, each with its management controller. A machine whose power goes on
+//! boots from the agent of its rack. `cargo xtask bench lifecycle` starts this program.
 #![expect(clippy::print_stdout, reason = "whoever starts it reads the addresses")]
 #![expect(clippy::print_stderr, reason = "it has no log")]
 
@@ -53,7 +53,7 @@ fn hook(server: &str, serial: &str) -> Hook {
     })
 }
 
-/// What a booting machine does: fetches its script and its kernel, and says that it runs.
+/// Does the work of a booting machine: fetches its script and its kernel, and says that it runs.
 fn boots(server: &str, serial: &str) -> io::Result<()> {
     let script = asked(server, "GET", &format!("/api/v1/boot/ipxe/{serial}"))?;
     let own = format!("http://{server}");

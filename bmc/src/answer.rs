@@ -15,7 +15,7 @@ pub(crate) struct Answered {
     pub(crate) status: StatusCode,
     /// The token of a new session.
     pub(crate) token: Option<String>,
-    /// Where something new lies, or lies instead.
+    /// The `Location` header: the address of a new object, or the target of a redirection.
     pub(crate) location: Option<String>,
     /// The tag of the object, in the header; its body may have another one.
     pub(crate) etag: Option<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Answered {
     pub(crate) body: Value,
 }
 
-/// What an answer means.
+/// The meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is done, or told.
@@ -48,7 +48,7 @@ const LATER: [&str; 7] =
     ["swc0700", "temporarily", "not ready", "retry", "try again", "in progress", "busy"];
 
 impl Answered {
-    /// What it means as the answer to a request of this method.
+    /// The verdict on it as the answer to a request of this method.
     pub(crate) fn verdict(&self, method: &Method) -> Verdict {
         let reads = method == Method::GET;
         match self.status.as_u16() {
@@ -101,16 +101,16 @@ impl Answered {
         [412, 428].contains(&self.status.as_u16())
     }
 
-    /// Where it sends those who speak without TLS.
+    /// The HTTPS address to which it redirects a client without TLS.
     pub(crate) fn secured_elsewhere(&self) -> Option<BmcUrl> {
         let location = self.location.as_ref().filter(|_| self.status.is_redirection())?;
         let host = location.strip_prefix("https://")?.split(['/', '?']).next()?;
         format!("https://{host}").parse().ok()
     }
 
-    /// The tags by which a change of this object may be taken, in the order in which they are tried. That of the
-    /// header counts; some controllers know only that of the body, some compare weak tags with nothing but
-    /// strong ones, some want any, and some none.
+    /// The tags by which a change of this object may be taken, in the order in which they are tried. The
+    /// tag of the header counts; some controllers know only that of the body. Some compare weak tags
+    /// with nothing but strong ones, some want any tag, and some none.
     pub(crate) fn tags(&self) -> Vec<Option<String>> {
         let header = self.etag.as_deref();
         let told: Vec<&str> = header.into_iter().chain(self.body["@odata.etag"].as_str()).collect();

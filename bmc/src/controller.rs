@@ -13,7 +13,7 @@ use crate::redfish::Redfish;
 use crate::target::Controller;
 
 /// The way to one controller for as long as one opcode takes. It logs in with its first question, and again where
-/// the controller forgot that. What was begun is to be closed: controllers have few places for sessions.
+/// the controller forgot that. A session must be closed: controllers have few places for sessions.
 pub struct Session<'a> {
     controller: &'a Controller,
     language: Language<'a>,
@@ -100,7 +100,7 @@ impl Session<'_> {
         }
     }
 
-    /// What the machine is made of, as far as the controller knows; one by IPMI knows little.
+    /// The parts of the machine, as far as the controller knows them; by IPMI these are few.
     ///
     /// # Errors
     /// See [`BmcError`].

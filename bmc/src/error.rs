@@ -51,7 +51,7 @@ pub enum BmcError {
     Silent {
         /// Where.
         url: String,
-        /// What it was asked.
+        /// The request.
         request: String,
         /// For how long it was waited.
         limit: Duration,
@@ -84,7 +84,7 @@ pub enum BmcError {
     NotReady {
         /// Where.
         url: String,
-        /// What it was asked.
+        /// The request.
         request: String,
         /// Its own words.
         reason: String,
@@ -94,7 +94,7 @@ pub enum BmcError {
     Failed {
         /// Where.
         url: String,
-        /// What it was asked.
+        /// The request.
         request: String,
         /// Its own words.
         reason: String,
@@ -104,19 +104,19 @@ pub enum BmcError {
     Refused {
         /// Where.
         url: String,
-        /// What it was asked.
+        /// The request.
         request: String,
         /// Its own words.
         reason: String,
     },
-    /// What it answers does not read.
+    /// Its answer cannot be read.
     #[error("the controller at {url} answers {request} with nonsense: {reason}")]
     Nonsense {
         /// Where.
         url: String,
-        /// What it was asked.
+        /// The request.
         request: String,
-        /// What is wrong with it.
+        /// The fault of the answer.
         reason: String,
     },
     /// It shows no machine at all.
@@ -136,7 +136,7 @@ pub enum BmcError {
     Ambiguous {
         /// Where.
         url: String,
-        /// Those that may be it.
+        /// The systems that may be the machine.
         told: String,
         /// Which is wanted.
         wanted: String,
@@ -146,7 +146,7 @@ pub enum BmcError {
     OtherMachine {
         /// Where.
         url: String,
-        /// What it tells of itself.
+        /// The identity that it tells.
         told: String,
         /// Which is wanted.
         wanted: String,

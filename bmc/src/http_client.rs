@@ -59,7 +59,7 @@ impl<'a> Question<'a> {
 pub(crate) struct HttpClient<'a> {
     controller: &'a Controller,
     open: Option<Open>,
-    /// What says who asks.
+    /// The header that says who asks.
     pub(crate) authorization: Option<(HeaderName, String)>,
 }
 
@@ -144,7 +144,7 @@ impl<'a> HttpClient<'a> {
         };
         let (answered, bytes, open) = exchanged.map_err(|broken| nonsense(broken.reason))?;
         self.open = open;
-        // What is no JSON is no object either, and that alone is asked for. An action needs no body.
+        // Text that is no JSON becomes null: only objects are asked for. An action needs no body.
         let body = serde_json::from_str(&model::json::lossy(&bytes)).unwrap_or(Value::Null);
         Ok(Answered { body, ..answered })
     }
@@ -312,7 +312,7 @@ async fn exchange(open: Open, message: Request<Full<Bytes>>) -> Exchanged {
         match answered {
             Some(answered) => (answered?, Some(connection)),
             None => {
-                // What waits for it learns of its end only so.
+                // The request learns of the connection's end only by this drop.
                 drop(connection);
                 (asked.await?, None)
             }

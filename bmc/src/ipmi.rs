@@ -33,7 +33,7 @@ pub(crate) struct Ipmi<'a> {
     cipher: usize,
 }
 
-/// What the program printed.
+/// The output of `ipmitool`.
 struct Output {
     is_success: bool,
     told: String,
@@ -169,7 +169,7 @@ impl<'a> Ipmi<'a> {
         })
     }
 
-    /// What it tells; nothing where it has none of that.
+    /// The output of a command; empty where the controller refuses it.
     async fn told(&mut self, words: &[&str]) -> Result<String, BmcError> {
         match self.run(words).await {
             Err(BmcError::Refused { .. }) => Ok(String::new()),

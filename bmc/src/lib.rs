@@ -3,11 +3,11 @@
 //! One seam, [`Controller`], with two languages behind it: Redfish over HTTPS and
 //! IPMI by `ipmitool`. It knows nothing of jobs, of the master or of the vault.
 //!
-//! A controller is slow, forgetful, and lies. It is believed only as far as it can be checked: an action has
-//! happened when the power has been *seen* to be as it should, within its time; a change is made when it shows
-//! that; what it answers is bounded before it is read; and it must be that of the machine that is meant, as far as
-//! it tells. One odd answer means nothing: a look that failed is "not yet", and what could not be read is not
-//! taken for what is not there.
+//! A controller is slow, forgetful, and lies. It is believed only as far as it can be checked. An action
+//! has happened when the power has been *seen* to be as it should, within its time. A change is made
+//! when the controller shows it. An answer is bounded before it is read. The controller must be that of
+//! the machine that is meant, as far as it tells. One odd answer means nothing: a look that failed is
+//! "not yet", and what could not be read is not taken for what is not there.
 #![warn(missing_docs)]
 
 mod answer;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use model::bmc::PowerState;
 
-/// Orders that a controller refuses before that is believed: it may refuse one because it is in the middle of the
-/// one before, and show an older state for a while.
+/// Refusals of an order after which a refusal is believed. A controller may refuse an order because it
+/// is in the middle of the one before, and show an older state for a while.
 const REFUSALS_MAX: u32 = 3;
 
-/// What is to be done now.
+/// The next step of an action on the power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The machine was seen to be so.
@@ -21,7 +21,7 @@ pub(crate) enum Next {
     GiveUp,
 }
 
-/// What became of an order.
+/// The outcome of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ordered {
     /// The controller took it.

@@ -17,7 +17,7 @@ use crate::http_client::{HttpClient, Question};
 use crate::target::Controller;
 use login::Sessions;
 
-/// Where every controller begins (DSP0266, 6.2).
+/// The path at which every controller begins (DSP0266, 6.2).
 const ROOT: &str = "/redfish/v1/";
 /// The action on the power of a system.
 const RESET: &str = "#ComputerSystem.Reset";
@@ -34,7 +34,7 @@ pub(crate) struct Redfish<'a> {
     controller: &'a Controller,
     http: HttpClient<'a>,
     sessions: Sessions,
-    /// Where the machine's own object is, once it was found.
+    /// The path of the machine's own object, once it was found.
     system: Option<String>,
     /// The action on its power, as it was shown last.
     reset: Value,
@@ -226,7 +226,7 @@ impl<'a> Redfish<'a> {
         let reset = self.get(&path).await.map(|system| system["Actions"][RESET].clone());
         match reset {
             Ok(shown) if shown["target"].is_string() => self.reset = shown,
-            // What was shown before still holds.
+            // The action that was shown before still holds.
             _ if self.reset.is_object() => {}
             Ok(_none) => return Err(self.nonsense(&path, format!("`{RESET}` is missing"))),
             Err(error) => return Err(error),

@@ -1,5 +1,5 @@
-//! A controller in this process that speaks Redfish on a port of the loopback, and that can be told what to
-//! do wrong: for tests of this crate and of jobs, and for benchmarks.
+//! A controller in this process that speaks Redfish on a port of the loopback, and makes mistakes on
+//! demand. Tests of this crate and of jobs use it, and benchmarks.
 
 mod machine;
 mod odd;
@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 use machine::Machine;
 pub use odd::{Odd, OddAnswers};
 
-/// What a controller does wrong.
+/// The faults of a controller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// It takes every action, and does nothing.
@@ -58,7 +58,7 @@ pub struct Faults {
 pub struct Seen {
     /// Whether it runs.
     pub power: PowerState,
-    /// What it boots from next.
+    /// The source of its next boot.
     pub boot_once: Option<String>,
     /// How often it was switched on.
     pub starts: u32,
@@ -75,7 +75,7 @@ pub type Hook = Arc<dyn Fn(PowerState) + Send + Sync>;
 
 /// A controller; its port is closed with it.
 pub struct Simulated {
-    /// Where it is reached.
+    /// The URL at which it is reached.
     pub url: BmcUrl,
     /// The certificate that it shows, with TLS.
     pub certificate: Option<Fingerprint>,

@@ -27,7 +27,7 @@ pub struct Expected {
 /// A management controller. It takes one session at a time: callers hold the lock of its machine.
 #[derive(Debug, Clone)]
 pub struct Controller {
-    /// Where it is reached.
+    /// The URL at which it is reached.
     pub url: BmcUrl,
     /// Which certificate it may show.
     pub trust: BmcTrust,

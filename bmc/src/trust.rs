@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use stdx::pinned::Pinned;
 
-/// Where Debian keeps the public authorities.
+/// The file in which Debian keeps the public authorities.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// TLS as a controller is spoken to.
@@ -39,7 +39,7 @@ fn authorities(path: &Path) -> Result<RootCertStore, String> {
     let all = all.map_err(|error| {
         format!("{} does not read: {error}; install ca-certificates", path.display())
     })?;
-    // One that does not parse is no reason to trust none.
+    // An authority that does not parse is no reason to trust none.
     let (_added, _ignored) = roots.add_parsable_certificates(all.filter_map(Result::ok));
     Ok(roots)
 }

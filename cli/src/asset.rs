@@ -24,12 +24,12 @@ use crate::session::{Session, confirm};
 use crate::stage::stage;
 use crate::submit::JobArguments;
 
-/// What `list` shows unless told otherwise.
+/// The fields that `list` shows by default.
 const USUAL: [&str; 5] = ["name", "id", "content_type", "size", "ctime"];
 /// Bytes that are copied at a time.
 const COPY_BYTES: usize = 1024 * 1024;
 
-/// What can be done with assets.
+/// The verbs of `gnt asset`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Asset {
     /// Add an asset, or replace what one holds: agents serve it to every machine that asks.
@@ -84,7 +84,7 @@ pub(crate) struct AddArguments {
     /// Its type of content, which machines are told.
     #[arg(long, value_name = "TYPE/SUBTYPE", default_value = "application/octet-stream")]
     content_type: ContentType,
-    /// What else to tell of it; may be given several times.
+    /// An option of the asset; may be given several times.
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = pair)]
     options: Vec<(OptionName, OptionValue)>,
     #[command(flatten)]

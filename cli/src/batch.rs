@@ -23,7 +23,7 @@ const ASKED_AT_ONCE: usize = 25;
 struct Member {
     /// Its place in the batch.
     place: usize,
-    /// What it is for, where that is told.
+    /// The name of its object, where one was given.
     name: Option<String>,
     id: JobId,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Batch {
     count: usize,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct BatchResult {
     /// The results of the opcodes of each job that succeeded, with its place in the batch.

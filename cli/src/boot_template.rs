@@ -22,10 +22,10 @@ use crate::selection::Selection;
 use crate::session::{Session, confirm, read_input};
 use crate::submit::JobArguments;
 
-/// What `list` shows unless told otherwise.
+/// The fields that `list` shows by default.
 const USUAL: [&str; 6] = ["role", "version", "spec", "newest", "machines", "ctime"];
 
-/// What can be done with templates of what machines boot with.
+/// The verbs for templates of what machines boot with.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BootTemplate {
     /// Add a version: it is refused unless it fits every machine of the role.
@@ -75,7 +75,7 @@ pub(crate) enum BootTemplate {
     },
 }
 
-/// What machines get by templates of Ignition.
+/// The verbs of `gnt ignition`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Ignition {
     /// Print the configuration of a machine. The agent that serves it fills in its own URL.
@@ -84,7 +84,7 @@ pub(crate) enum Ignition {
     Diff(DiffArguments),
 }
 
-/// What machines get by templates of cloud-init.
+/// The verbs of `gnt cloud-init`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CloudInit {
     /// Print the user data of a machine. The agent that serves it fills in its own URL.

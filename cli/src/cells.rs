@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::moment::{self, TimeForm};
 use crate::python;
 
-/// What stands for a moment that is none.
+/// The text for a moment that is missing.
 const NO_TIME: &str = "N/A";
 
 /// In which unit sizes are shown.
@@ -248,7 +248,7 @@ fn stage_json(stage: &Value) -> Value {
     stage
 }
 
-/// What one opcode said: entries of serial, time, type and text.
+/// The log of one opcode: entries of serial, time, type and text.
 fn log_json(log: &Value) -> Value {
     let mut log = log.clone();
     let times = log.as_array_mut().into_iter().flatten().filter_map(|entry| entry.get_mut(1));

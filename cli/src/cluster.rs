@@ -33,12 +33,12 @@ pub(crate) use status::{StatusArguments, run as status};
 /// The variable that tells `masterd` under which name to speak of itself; its verb follows.
 const CALLED_AS: &str = "GANTRY_CALLED_AS";
 
-/// What is asked before the master's address is taken away.
+/// The question before the master's address is taken away.
 const DEACTIVATE: &str = "This will disable the master IP. All the open connections to the master IP \
                           will be closed. To reach the master you will need to use its node IP. \
                           Continue?";
 
-/// What can be done with the cluster.
+/// The verbs of `gnt cluster`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
     /// Begin a new cluster with this machine as its master.
@@ -59,7 +59,7 @@ pub(crate) enum Cluster {
     Status(StatusArguments),
     /// Write queue, configuration and everything else to one file, as they are at one moment.
     ///
-    /// The master goes on meanwhile. Where it is stopped, root exports the store of this machine.
+    /// The master goes on meanwhile. Root exports the store of this machine if masterd is stopped.
     Export(export::ExportArguments),
     /// Make this machine the master of a cluster whose stores are lost, from an export.
     ///
@@ -145,8 +145,8 @@ pub(crate) enum Cluster {
     },
     /// Make a candidate the master: the node on which this is called, or another one.
     ///
-    /// Every node is asked first, and what they say is shown. Where the master of before lives, it
-    /// lets running opcodes end and hands over.
+    /// Every node is asked first, and the answers are shown. A master that still lives lets running
+    /// opcodes end and hands over.
     #[command(visible_alias = "failover", alias = "masterfailover")]
     MasterFailover(failover::FailoverArguments),
     /// Tell by the exit status whether the master answers.
@@ -211,14 +211,14 @@ pub(crate) struct ModifyArguments {
     /// Whether the master applies a host's network again where the host drifted from it.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     mend_network: Option<YesNo>,
-    /// Seconds after which a machine in service that told signs of life and tells none is unreachable: 60 to
-    /// 86400, or 0 for never; 300 in a new cluster.
+    /// Seconds after which a machine in service that fell silent is unreachable: 60 to 86400, or 0 for
+    /// never; 300 in a new cluster.
     #[arg(long, value_name = "SECONDS")]
     silence_deadline: Option<u32>,
-    /// What machines boot to be inspected, cleaned or rescued; `local` for nothing.
+    /// The image that machines boot to be inspected, cleaned or rescued; `local` for nothing.
     #[arg(long, value_name = "IMAGE")]
     ramdisk_image: Option<BootTarget>,
-    /// What was cut by an override (`master-failover --no-voting`) was looked at: its alarm ends.
+    /// Say that the losses of an override (`master-failover --no-voting`) were seen: its alarm ends.
     #[arg(long)]
     override_seen: bool,
     /// Go on where a check only warns.
@@ -293,7 +293,7 @@ pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
 fn become_masterd(verb: &str, arguments: Vec<OsString>, session: &Session) -> CliError {
     let gnt = std::env::current_exe().unwrap_or_default();
     let beside = gnt.with_file_name("masterd");
-    // Where packages put it; operators need not have that directory in their PATH.
+    // Packages put it there; operators need not have that directory in their PATH.
     let installed = gnt.parent().and_then(Path::parent).map(|usr| usr.join("sbin/masterd"));
     let program = [Some(beside), installed].into_iter().flatten().find(|path| path.is_file());
     let program = program.unwrap_or_else(|| PathBuf::from("masterd"));

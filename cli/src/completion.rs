@@ -110,7 +110,7 @@ impl Shell {
         }
     }
 
-    /// What the shell needs to ask `program` for words.
+    /// The script by which the shell asks `program` for words.
     fn registration(self, program: &str) -> Vec<u8> {
         let completer: &dyn EnvCompleter = match self {
             Self::Bash => &Bash,

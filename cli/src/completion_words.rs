@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 
-/// Takes any text, and has these words for completions. What makes no sense is refused later, in
+/// Takes any text, and has these words for completions. Text that makes no sense is refused later, in
 /// Ganeti's words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offered(pub(crate) &'static [&'static str]);

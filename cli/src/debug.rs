@@ -15,10 +15,10 @@ use crate::selection::Selection;
 use crate::session::{Session, pause};
 use crate::submit::{JobArguments, Priority};
 
-/// What `locks` shows unless told otherwise.
+/// The fields that `locks` shows by default.
 const USUAL: [&str; 4] = ["name", "mode", "owner", "pending"];
 
-/// What can be looked at and tried.
+/// The verbs of `gnt debug`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Debug {
     /// Sleep in a job.

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::python;
 
-/// What stands behind a key, or a list of such.
+/// The value behind a key, or an element of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Detail {
     /// Text; it is not looked into.

@@ -13,7 +13,7 @@ use crate::output::say_json;
 use crate::session::{Session, read_input, read_object};
 use crate::submit::JobArguments;
 
-/// What can be done with the settings of DHCP.
+/// The verbs of `gnt dhcp`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Dhcp {
     /// Set how agents serve DHCP; what the file leaves out gets its default.
@@ -37,7 +37,7 @@ pub(crate) fn run(verb: Dhcp, session: &Session) -> Result<(), CliError> {
     }
 }
 
-/// What sets the settings in a file.
+/// The opcode that sets the settings in a file.
 pub(crate) fn set(file: &Path) -> Result<OpCode, CliError> {
     Ok(OpCode::DhcpSet(DhcpSet { config: settings(file)? }))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of a command, and its exit status.
 
 use std::io;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ impl Exit {
     pub(crate) const UNKNOWN_FIELD: Self = Self(14);
     /// Interrupted from the keyboard, as shells count it.
     pub(crate) const INTERRUPTED: Self = Self(130);
-    /// Whoever read the output has gone, as shells count it.
+    /// The reader of the output has gone, as shells count it.
     pub(crate) const CLOSED_PIPE: Self = Self(141);
 }
 
@@ -76,7 +76,7 @@ pub(crate) enum CliError {
         id: JobId,
         #[source]
         exception: Exception,
-        /// What the exception leaves out.
+        /// The reason for a rejection, which the exception leaves out.
         said: Option<String>,
     },
     /// Output could not be written.
@@ -145,7 +145,7 @@ pub(crate) enum CliError {
     /// How the cluster stands cannot be told.
     #[error(transparent)]
     Unknown(Box<Self>),
-    /// What failed has been said already.
+    /// The failure has been told already.
     #[error("")]
     Told,
     /// All has been said, and this is the exit status.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args, ColorChoice, Command};
 
-/// Where options stand that every command has.
+/// The heading above options that every command has.
 const GLOBAL: &str = "Options of every command";
-/// What help pages say of them.
+/// The note on them in help pages.
 const POINTER: &str = "Every command takes --root, --socket, --master-wait, --color, --reason and \
                        --debug: `gnt help options`.";
 

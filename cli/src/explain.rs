@@ -1,4 +1,4 @@
-//! What a failure says to the operator, and its exit status.
+//! The message of a failure to the operator, and its exit status.
 
 use std::io;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(crate) fn explain(failed: &CliError, session: &Session) -> (String, Exit) {
     }
 }
 
-/// What an operator must act on.
+/// The code of a failure on which an operator must act.
 fn code(failed: &CliError, exit: Exit, session: &Session) -> Option<Code> {
     match failed {
         _ if exit == Exit::NO_CLUSTER => Some(Code::NotEnrolled),
@@ -114,8 +114,7 @@ fn words(failed: &CliError, session: &Session) -> (String, Exit) {
     }
 }
 
-/// What the master says, and what to do next where that is known; under Ganeti's headings for its
-/// scripts.
+/// The master's message, and the next step where that is known; under Ganeti's headings for its scripts.
 pub(crate) fn exception_words(exception: &Exception, session: &Session) -> (String, Exit) {
     let message = exception.to_string();
     // One line: its parts come from whoever asked.
@@ -180,7 +179,7 @@ fn ganetis_words(exception: &Exception, message: &str) -> (String, Exit) {
     (text, Exit::FAILURE)
 }
 
-/// What to do about an exception, where its kind tells.
+/// The next step after an exception, where its kind tells.
 const fn next_step(kind: ExceptionKind) -> Option<&'static str> {
     match kind {
         ExceptionKind::JobQueueDrainError => Some("`gnt cluster queue undrain` opens it again."),

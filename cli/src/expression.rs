@@ -7,7 +7,7 @@ use luxi::query::filter::{Comparison, FilterError, Operand};
 /// Nesting of parentheses and `not`; far from what anyone writes, and safe for the stack.
 const DEPTH_MAX: usize = luxi::limits::FILTER_DEPTH_MAX;
 
-/// What may stand around a regular expression.
+/// The marks that may stand around a regular expression.
 const PATTERN_MARKS: &str = "/#^|";
 
 /// An expression that does not read.
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
         Ok(if negative { Filter::Not(Box::new(contains)) } else { contains })
     }
 
-    /// What follows the name of a field.
+    /// The condition that follows the name of a field.
     fn condition(&mut self, field: String) -> Result<Filter, ExpressionError> {
         for (operator, negative) in [("=~", false), ("!~", true)] {
             if self.take(operator) {
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         Ok(if flags.is_empty() { body } else { format!("(?{flags}){body}") })
     }
 
-    /// What stands up to the next `mark`; the first one is skipped.
+    /// The text up to the next `mark`; the first one is skipped.
     fn quoted(&mut self, mark: char, what: &'static str) -> Result<String, ExpressionError> {
         let inner = self.rest.strip_prefix(mark).unwrap_or(self.rest);
         let (text, rest) = inner.split_once(mark).ok_or(ExpressionError::Open { what })?;

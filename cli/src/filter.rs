@@ -14,18 +14,18 @@ use crate::output::{say, say_json};
 use crate::python;
 use crate::session::Session;
 
-/// What `list` and `info` show unless told otherwise.
+/// The fields that `list` and `info` show by default.
 const USUAL: [&str; 6] = ["uuid", "watermark", "priority", "predicates", "action", "reason_trail"];
 /// The titles of [`USUAL`] in `info`.
 const TITLES: [&str; 6] = ["UUID", "Watermark", "Priority", "Predicates", "Action", "Reason trail"];
 
-/// What a rule may do with jobs without a number.
+/// The actions of a rule that take no number.
 const WORDS: [&str; 4] = ["ACCEPT", "PAUSE", "REJECT", "CONTINUE"];
-/// The same, and what a number follows.
+/// The same, and the one that takes a number.
 const ACTIONS: [&str; 5] = ["ACCEPT", "PAUSE", "REJECT", "CONTINUE", LIMIT];
 const LIMIT: &str = "RATE_LIMIT";
 
-/// What can be done with filter rules.
+/// The verbs of `gnt filter`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Filter {
     /// Add a rule; prints its id.
@@ -62,7 +62,7 @@ pub(crate) enum Filter {
     },
 }
 
-/// What a rule says.
+/// The content of a rule.
 #[derive(Debug, Args)]
 pub(crate) struct RuleArguments {
     /// Rules with lower numbers come first.
@@ -72,7 +72,7 @@ pub(crate) struct RuleArguments {
     /// all without it.
     #[arg(long, value_name = "JSON", default_value = "[]", value_parser = predicates)]
     predicates: Value,
-    /// What becomes of them: ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT N'.
+    /// The action on these jobs: ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT N'.
     #[arg(
         long,
         value_name = "ACTION",

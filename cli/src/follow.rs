@@ -150,7 +150,7 @@ impl Screen {
     }
 }
 
-/// What a job said, with its time.
+/// A message of a job, with its time.
 pub(crate) fn told(entry: &LogEntry, times: TimeForm) -> String {
     let time = times.spoken(entry.1.seconds()).unwrap_or_default();
     format!("{time} {}", python::text(&entry.3))

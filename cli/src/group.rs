@@ -18,7 +18,7 @@ use crate::submit::JobArguments;
 use crate::tags::{self, Tagged, TagsArguments};
 use crate::{params, python};
 
-/// What `list` shows unless told otherwise.
+/// The fields that `list` shows by default.
 const USUAL: [&str; 3] = ["name", "node_cnt", "alloc_policy"];
 /// What Ganeti's shows.
 const GANETIS: [&str; 5] = ["name", "node_cnt", "pinst_cnt", "alloc_policy", "ndparams"];
@@ -33,7 +33,7 @@ const DETAILS: [&str; 7] = [
     "custom_ipolicy",
 ];
 
-/// What can be done with node groups.
+/// The verbs of `gnt group`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Group {
     /// Add a node group.

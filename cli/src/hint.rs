@@ -1,4 +1,4 @@
-//! What to do when the master cannot be reached.
+//! Advice for an operator whose master cannot be reached.
 
 use std::io;
 use std::path::Path;
@@ -19,7 +19,7 @@ const BOTH_WAYS: &str = "\
 To begin a cluster with this machine as its master: `gnt cluster init NAME`
 To make this machine a node of one: `noded enroll` here, then `gnt node add` on its master";
 
-/// What went wrong, as one line.
+/// The error and its causes, as one line.
 fn chain(error: &ClientError) -> String {
     text::line(&stdx::daemon::chain(error)).into_owned()
 }
@@ -157,13 +157,13 @@ fn no_master(what: &str, session: &Session) -> (String, Exit) {
     }
 }
 
-/// Where else gnt may be run.
+/// The other candidates on which gnt may be run.
 fn or_there(known: &Known) -> String {
     let others = known.others.as_ref();
     others.map(|others| format!(", or on another candidate: {others}")).unwrap_or_default()
 }
 
-/// What would tell more is not to be read.
+/// The message where the file that would tell more cannot be read.
 fn unreadable(what: &str, path: &Path, error: &io::Error) -> (String, Exit) {
     let told = format!(
         "Failure: {what}.\nWho is the master cannot be told: `{}`: {error}.\nIs masterd running \
@@ -173,7 +173,7 @@ fn unreadable(what: &str, path: &Path, error: &io::Error) -> (String, Exit) {
     (told, Exit::FAILURE)
 }
 
-/// What to do on a node without a master.
+/// Advice on a node without a master.
 fn on_node(member: &Membership) -> String {
     let Membership { cluster_name, node, allow: _ } = member;
     let others: Vec<String> = member.others().map(|name| format!("'{name}'")).collect();
@@ -188,7 +188,7 @@ fn on_node(member: &Membership) -> String {
     )
 }
 
-/// What to do on a machine that has nothing of a cluster; `None` where there is one.
+/// Advice on a machine that has nothing of a cluster; `None` where there is one.
 pub(crate) fn ways_in(layout: &Layout) -> Option<&'static str> {
     let is_nowhere = matches!((Known::on(layout), Membership::on(layout)), (Ok(None), Ok(None)));
     (is_nowhere && !layout.luxi_socket().exists()).then_some(BOTH_WAYS)

@@ -16,10 +16,10 @@ use crate::session::{Session, confirm};
 use crate::stage::stage;
 use crate::submit::JobArguments;
 
-/// What `list` shows unless told otherwise.
+/// The fields that `list` shows by default.
 const USUAL: [&str; 5] = ["image", "kind", "size", "machines", "ctime"];
 
-/// What can be done with images.
+/// The verbs of `gnt image`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Image {
     /// Add a version of an operating system: a unified kernel image, or a kernel and what it unpacks.

@@ -30,8 +30,8 @@ impl Drop for Announced {
     }
 }
 
-/// Holds Ctrl-C back. Threads inherit this from the one that starts them, and one that did not
-/// would take the signal and end the program: call it before any other thread is started.
+/// Holds Ctrl-C back. Threads inherit this from the one that starts them. A thread that did not would
+/// take the signal and end the program, so call this before any other thread is started.
 pub(crate) fn hold() -> std::io::Result<Held> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);

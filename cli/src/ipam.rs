@@ -17,7 +17,7 @@ use crate::session::{Session, read_input, read_object};
 use crate::submit::JobArguments;
 use crate::table::{self, Column};
 
-/// What can be done with the rules of addresses.
+/// The verbs of `gnt ipam`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Ipam {
     /// Set the rules; refused if addresses of registered machines would change.
@@ -57,7 +57,7 @@ pub(crate) fn run(verb: Ipam, session: &Session) -> Result<(), CliError> {
     }
 }
 
-/// What sets the rules in a file.
+/// The opcode that sets the rules in a file.
 pub(crate) fn set(file: &Path) -> Result<OpCode, CliError> {
     Ok(OpCode::IpamSet(IpamSet { config: rules(file)? }))
 }

@@ -26,7 +26,7 @@ const PENDING: &[&str] = &["queued", "waiting", "canceling"];
 /// Statuses of jobs that have ended.
 const FINISHED: &[&str] = &["success", "canceled", "error"];
 
-/// What can be done with jobs.
+/// The verbs of `gnt job`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Job {
     /// List jobs.

@@ -6,10 +6,10 @@ use serde_json::Value;
 use crate::table::{self, Column};
 use crate::{moment, python};
 
-/// What is asked for.
+/// The fields to ask for.
 pub(crate) const FIELDS: [&str; 8] =
     ["id", "status", "received_ts", "start_ts", "end_ts", "owner", "summary", "depends"];
-/// Where the status stands among the columns.
+/// The column of the status.
 const STATUS: usize = 1;
 
 /// How the list is shown.

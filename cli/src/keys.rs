@@ -44,7 +44,7 @@ impl Keys {
         Ok((length > 0).then_some(key[0]))
     }
 
-    /// What the terminal was set to, for who ends the program without dropping this.
+    /// The earlier settings of the terminal, for a caller that ends the program without dropping this.
     pub(crate) fn before(&self) -> Termios {
         self.0.clone()
     }
@@ -56,7 +56,7 @@ impl Drop for Keys {
     }
 }
 
-/// Sets the terminal as it was. One that is gone needs it no more.
+/// Sets the terminal as it was. A terminal that is gone does not need it.
 pub(crate) fn restore(before: &Termios) {
     tcsetattr(io::stdin(), OptionalActions::Now, before).unwrap_or_default();
 }

@@ -1,5 +1,5 @@
-//! What this machine knows of the master without asking it: by its copy of the configuration, and by
-//! the files that its agent keeps.
+//! The master, as this machine knows it without asking: by its copy of the configuration, and by the
+//! files that its agent keeps.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::membership::{Membership, is_master, read_if_there};
 pub(crate) struct Known {
     /// The master node.
     pub(crate) master: NodeName,
-    /// Where it is reached, if that is known.
+    /// Its address, if that is known.
     pub(crate) address: Option<IpAddr>,
     /// Term and node: the higher one is the newer one.
     pub(crate) epoch: (u64, u64),
@@ -46,8 +46,8 @@ impl From<Role> for Known {
 }
 
 impl Known {
-    /// Who is master, as the machine knows it by its copy of the configuration or by the files of its
-    /// agent, whichever is newer; `None` if it has neither.
+    /// The newest leadership that this machine knows of, by its copy of the configuration or by the
+    /// files of its agent; `None` if it has neither.
     ///
     /// # Errors
     /// The copy is all that there could be, and cannot be read.
@@ -90,7 +90,8 @@ pub(crate) fn is_masters_place(layout: &Layout) -> bool {
     known.is_some_and(|known| is_master(layout, &known.master))
 }
 
-/// What the files of the agent of `me` say; nothing where there are none, or they cannot be read.
+/// The leadership that the files of the agent of `me` tell; none where they are missing or cannot be
+/// read.
 fn by_files(layout: &Layout, me: Option<&NodeName>) -> Option<Known> {
     // Followed once: the link may be replaced meanwhile, and files of two versions do not go
     // together.

@@ -14,10 +14,10 @@ use crate::output::say;
 use crate::session::Session;
 use crate::submit::JobArguments;
 
-/// What `list` shows unless told otherwise.
+/// The fields that `list` shows by default.
 const USUAL: [&str; 7] = ["rack", "ipv4", "mac", "serial", "state", "until", "agent"];
 
-/// What can be done with leases.
+/// The verbs of `gnt lease`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Lease {
     /// List the addresses that agents leased, as far as the master knows.

@@ -6,14 +6,14 @@
 //! show it; `error` is what can go wrong, `explain`, `hint`, `refusal` and `absent` say it and what to do
 //! next; `submit`, `batch`, `watch`, `follow`, `retry`, `outage` and `interrupt` make jobs and see them to
 //! their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `selection`, `table`, `cells`,
-//! `expression`, `board`, `job_table`, `screen` and `keys` show lists, `all_fields`, `details` and `params`
-//! what there is to know about one object, by `python`, `moment`, `span` and `natural`; `wrap` breaks lines;
-//! then one module for each kind of object: `cluster`, `group`, `node`, `job`, `filter`, `machine`, `rack`,
-//! `image`, `asset`, `boot_template`, `network_template`, `network`, `ipam`, `dhcp`, `lease` and `token`, and
-//! `tags`, which several have. `stage` sends the files of some. `log` is the audit log, `debug` has jobs for
-//! tests, and `sabactl` is the command line of sabakan. `runbook` tells what a code of an error means,
-//! `completion` gives shells the words that they ask for, `completion_words` has those of fixed sets,
-//! `generate` makes manual pages of the definition, `everywhere` has the options of every command.
+//! `expression`, `board`, `job_table`, `screen` and `keys` show lists. `all_fields`, `details` and
+//! `params` show one object with all its fields, by `python`, `moment`, `span` and `natural`; `wrap`
+//! breaks lines; then one module for each kind of object: `cluster`, `group`, `node`, `job`, `filter`,
+//! `machine`, `rack`, `image`, `asset`, `boot_template`, `network_template`, `network`, `ipam`, `dhcp`,
+//! `lease` and `token`, and `tags`, which several have. `stage` sends the files of some. `log` is the
+//! audit log, `debug` has jobs for tests, and `sabactl` is the command line of sabakan. `runbook`
+//! explains codes of errors. `completion` gives words to shells, `completion_words` has those of fixed
+//! sets. `generate` makes manual pages, `everywhere` has the options of every command.
 
 mod error;
 mod known;
@@ -460,7 +460,7 @@ mod tests {
         ] {
             assert_eq!(list(short).unwrap(), list(long).unwrap(), "{short}");
         }
-        // What may be given several times still adds up.
+        // Options that may be given several times still add up.
         let delay = "gnt debug delay 1 -n a -n b".split(' ').map(OsString::from);
         let delay = format!("{:?}", read(&delay.collect::<Vec<_>>(), ColorChoice::Never).unwrap());
         assert!(delay.contains(r#"nodes: ["a", "b"]"#), "{delay}");

@@ -45,7 +45,7 @@ pub(crate) struct Format {
     pub(crate) separator: Option<String>,
 }
 
-/// What every `list` takes.
+/// The arguments of every `list`.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct ListArguments {
@@ -289,7 +289,7 @@ pub(crate) fn as_json(table: &Table) -> Vec<Value> {
     table.data.iter().map(object).collect()
 }
 
-/// What every `list-fields` takes.
+/// The arguments of every `list-fields`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ListFieldsArguments {
     /// The fields to describe; all without it.

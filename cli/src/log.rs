@@ -19,7 +19,7 @@ const MICROS_PER_SECOND: f64 = 1e6;
 #[derive(Debug, Args)]
 pub(crate) struct LogArguments {
     /// Not before this: today, yesterday, a day (2026-11-20) or a moment (2026-11-20 13:05) by the
-    /// clock of this machine, 2026-11-20T13:05:09Z, or as long ago as 90, 30m, 12h, 7d or 2w.
+    /// clock of this machine. Also 2026-11-20T13:05:09Z, or as long ago as 90, 30m, 12h, 7d or 2w.
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// Before this.

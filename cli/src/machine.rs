@@ -36,14 +36,14 @@ use crate::submit::JobArguments;
 use chosen::Conditions;
 use modify::Changes;
 
-/// What `list` shows unless told otherwise.
+/// The fields that `list` shows by default.
 const USUAL: [&str; 9] =
     ["serial", "rack", "index", "role", "product", "ipv4", "mac", "lease", "stage"];
 
-/// The same of `list-unknown`, before the command that registers the machine.
+/// The fields of `list-unknown`, before the command that registers the machine.
 const UNKNOWN: [&str; 8] = ["rack", "mac", "serial", "ipv4", "agent", "first", "last", "count"];
 
-/// What can be done with machines.
+/// The verbs of `gnt machine`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Machine {
     /// Register machines, all or none.
@@ -223,7 +223,7 @@ pub(crate) struct AddArguments {
     /// Its logical rack number.
     #[arg(long, value_name = "NUMBER", requires = "serial")]
     rack: Option<u32>,
-    /// What it is for: `boot` (one a rack), or any word.
+    /// Its role: `boot` (one a rack), or any word.
     #[arg(long, value_name = "WORD", requires = "serial")]
     role: Option<String>,
     /// Its product name.
@@ -418,7 +418,7 @@ fn from_file(file: PathBuf) -> Result<Vec<MachineSpec>, CliError> {
     read_json(&file, &text, wanted).map_err(|error| all_faults(&text).unwrap_or(error))
 }
 
-/// What is wrong with a list in which several machines do not read.
+/// The faults of a list in which several machines do not read.
 fn all_faults(text: &str) -> Option<CliError> {
     let values: Vec<Value> = serde_json::from_str(text).ok()?;
     let mut faults = Vec::new();

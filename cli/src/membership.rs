@@ -1,4 +1,4 @@
-//! What this machine is, without asking a master.
+//! The membership of this machine, without asking a master.
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};
@@ -10,7 +10,7 @@ use model::{NodeName, document};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// What this machine is, by the file that it has since it was enrolled.
+/// The membership of this machine, by the file that it has since it was enrolled.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Membership {
     pub(crate) cluster_name: NodeName,
@@ -18,7 +18,7 @@ pub(crate) struct Membership {
     pub(crate) allow: Allowed,
 }
 
-/// Who could call the node when it was enrolled: the master candidates.
+/// The nodes that could call this one when it was enrolled: the master candidates.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Allowed {
     callers: Vec<Caller>,
@@ -30,19 +30,19 @@ struct Caller {
 }
 
 impl Membership {
-    /// What the machine is; `None` if it was never enrolled.
+    /// The membership of this machine; `None` if it was never enrolled.
     pub(crate) fn on(layout: &Layout) -> io::Result<Option<Self>> {
         read_if_there(&layout.membership())
     }
 
-    /// Who else could call the node when it was enrolled.
+    /// The other nodes that could call this one when it was enrolled.
     pub(crate) fn others(&self) -> impl Iterator<Item = &NodeName> {
         self.allow.callers.iter().map(|caller| &caller.name).filter(|name| **name != self.node)
     }
 }
 
-/// Whether the machine is the master node: by what it was enrolled as. Where that cannot be read, by
-/// its host name, or by the node's address.
+/// Whether the machine is the master node: by its enrolled name, or, if that cannot be read, by its host
+/// name or the node's address.
 pub(crate) fn is_master(layout: &Layout, master: &NodeName) -> bool {
     if let Ok(Some(member)) = Membership::on(layout) {
         return member.node == *master;

@@ -34,7 +34,7 @@ pub(crate) fn micros(pair: &Value) -> Option<i64> {
 /// The form in which times are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeForm {
-    /// That of Ganeti's clients, which leave out the zone.
+    /// The form of Ganeti's clients, which leave out the zone.
     Ganeti,
     /// Ours: by it, whoever reads a line elsewhere knows the moment.
     Zoned,
@@ -80,12 +80,12 @@ impl TimeForm {
     }
 }
 
-/// The local time. That the zone of this machine is not what it seems is told once.
+/// The local time. A broken zone of this machine is told once.
 fn here(seconds: i64) -> Option<LocalTime> {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {
         if let Some(why) = broken_zone() {
-            // Whoever does not see standard error sees the zone in most times.
+            // A reader who does not see standard error sees the zone in most times.
             drop(warn(format_args!("gnt: {why}")));
         }
     });
@@ -136,8 +136,8 @@ fn written(text: &str, here: i64) -> Option<i64> {
     whole.iter().find_map(|text| Timestamp::of_rfc3339(text)).map(Timestamp::seconds)
 }
 
-/// The moment at which a clock shows `shown`, by how far it is ahead of UTC. Where the clock shows a
-/// time twice, or never, in a night of its change, the moment lies within that change.
+/// The moment at which a clock shows `shown`, by how far it is ahead of UTC. A time that the clock shows
+/// twice, or never, in a night of its change is a moment within that change.
 fn utc_of_local(shown: i64, ahead: impl Fn(i64) -> i64) -> i64 {
     let near = shown - ahead(shown);
     shown - ahead(near)

@@ -25,12 +25,12 @@ use crate::session::{Session, read_input};
 use crate::submit::JobArguments;
 use crate::tags::{self, Tagged, TagsArguments};
 
-/// What `list` shows unless told otherwise.
+/// The fields that `list` shows by default.
 const USUAL: [&str; 6] = ["name", "network", "gateway", "mac_prefix", "group_list", "tags"];
 /// What `list-claims` shows.
 const CLAIMS: [&str; 5] = ["network", "owner", "state", "addresses", "ctime"];
 
-/// What can be done with networks.
+/// The verbs of `gnt network`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Network {
     /// Add a network, or all networks of a file.

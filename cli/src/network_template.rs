@@ -14,10 +14,10 @@ use crate::selection::Selection;
 use crate::session::{Session, confirm, read_input};
 use crate::submit::JobArguments;
 
-/// What `list` shows unless told otherwise.
+/// The fields that `list` shows by default.
 const USUAL: [&str; 4] = ["template", "networks", "machines", "ctime"];
 
-/// What can be done with templates of hosts' networks.
+/// The verbs of `gnt network-template`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NetworkTemplate {
     /// Add a version: it is refused unless every machine of the role could have it.

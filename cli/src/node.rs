@@ -21,24 +21,24 @@ use crate::session::{Session, confirm};
 use crate::submit::{JobArguments, nothing_given};
 use crate::tags::{self, Tagged, TagsArguments};
 
-/// What `list` shows unless told otherwise: where nodes are and how they fare.
+/// The fields that `list` shows by default: where nodes are and how they fare.
 const USUAL: [&str; 9] =
     ["name", "role", "rack", "pip", "mtotal", "mfree", "dtotal", "dfree", "agent"];
 /// What Ganeti's shows.
 const GANETIS: [&str; 8] =
     ["name", "dtotal", "dfree", "mtotal", "mnode", "mfree", "pinst_cnt", "sinst_cnt"];
-/// What takes a node's rack away, in the opcode.
+/// The number that takes a node's rack away, in the opcode.
 const NO_RACK: i64 = -1;
 
-/// What can be done with nodes.
+/// The verbs of `gnt node`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Node {
     /// Make a machine that runs `noded enroll` a node of the cluster.
     Add(add::AddArguments),
     /// List nodes.
     ///
-    /// What only a node's agent knows is `?` where the agent is not reached; `-o +agent_since` shows
-    /// since when. Called as gnt-node, it has the columns of Ganeti's.
+    /// Fields that only a node's agent knows are `?` where the agent is not reached; `-o +agent_since`
+    /// shows since when. Called as gnt-node, it has the columns of Ganeti's.
     List {
         /// Only these; a name may be given without its domain.
         names: Vec<String>,
@@ -101,8 +101,8 @@ pub(crate) enum Node {
     },
     /// Remove a node from the cluster.
     ///
-    /// A candidate first gives its place to another node, and its copy of the store is wiped. Where a
-    /// node does not answer it is removed all the same, and what it keeps on its disk is told: it
+    /// A candidate first gives its place to another node, and its copy of the store is wiped. A node
+    /// that does not answer is removed all the same. The command then tells what stays on its disk: that
     /// opens nothing any more.
     Remove {
         /// Its name.
@@ -218,7 +218,7 @@ pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
     }
 }
 
-/// What is lost with a node that votes on who is master; none if it does not.
+/// The loss that comes with a node that votes on who is master; none if it does not vote.
 fn vote_of(name: &str, session: &Session) -> Result<Option<&'static str>, CliError> {
     let fields = ["master_candidate", "witness"].into_iter().collect();
     let filter = Selection::named("name", &[name.to_owned()]).filter();

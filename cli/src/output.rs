@@ -1,5 +1,4 @@
-//! What goes to the terminal, or to whoever reads the output: text from outside as the terminal may
-//! show it.
+//! Output to the terminal, or to whoever reads it: text from outside as a terminal may show it.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -25,8 +24,8 @@ pub(crate) fn say_json(value: &impl Serialize) -> Result<(), CliError> {
     print(&text::json(&text.expect("what came as JSON, or is plain values, can be written so")))
 }
 
-/// Writes lines to standard output by one write, as they are: text from outside in them has been
-/// made fit for a terminal, and what is left are colours and separators of columns.
+/// Writes lines to standard output by one write, as they are. Text from outside in them was made fit for
+/// a terminal before; the rest is colours and separators of columns.
 pub(crate) fn print(lines: &str) -> Result<(), CliError> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(format!("{lines}\n").as_bytes())?;

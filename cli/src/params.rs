@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::details::{Detail, Entry};
 use crate::python;
 
-/// What bounds of instances are given for, in the order in which they are shown.
+/// The bounds of instances, in the order in which they are shown.
 const BOUNDS: [&str; 2] = ["min", "max"];
 /// Numbers of a policy, in the order in which they are shown.
 const RATIOS: [&str; 2] = ["vcpu-ratio", "spindle-ratio"];

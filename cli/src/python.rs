@@ -78,7 +78,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What Python 3 prints for the same values.
+    /// The expected texts are those that Python 3 prints.
     #[test]
     fn values() {
         for (json, printed) in [

@@ -17,13 +17,13 @@ use crate::output::{print, say, say_json};
 use crate::screen;
 use crate::session::{Session, can_draw, pause};
 
-/// What is asked for, in the order in which [`lines`] reads it.
+/// The fields to ask for, in the order in which [`lines`] reads them.
 const FIELDS: [&str; 7] = ["rack", "agents", "machines", "stages", "leases", "range", "warnings"];
 /// The stages in the order of a boot.
 const STAGES: [&str; 8] =
     ["none", "lease", "loader", "script", "kernel", "initrd", "config", "system"];
 
-/// What can be done with racks.
+/// The verbs of `gnt rack`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rack {
     /// Tell how racks stand: agents, machines by the stage of their boot, what is stuck and why.
@@ -141,7 +141,7 @@ fn rack(row: &[Cell]) -> Vec<String> {
         format!("  Leases    {} of {} in use", plain(&value(4)), plain(&value(5))),
     ];
     lines.extend(warnings.iter().map(|warning| format!("  ! {}", plain(warning))));
-    // What machines said must not move the cursor.
+    // Text from machines must not move the cursor.
     lines.iter().map(|text| line(text).into_owned()).collect()
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a command line.
+//! The message on a wrong command line.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -75,7 +75,7 @@ fn improve(error: &mut clap::Error, words: &[&str]) {
 }
 
 /// The objects, or verbs of the object, that have the letters of the wrong word in another order,
-/// or begin with it. What is alike otherwise is found by the parser.
+/// or begin with it. The parser itself finds other similar words.
 fn meant(words: &[&str]) -> Vec<String> {
     let all = command();
     let object = words.first().and_then(|name| all.find_subcommand(name));

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use luxi::ClientError;
 
-/// How long the master may be away, unless more is asked for, before it is given up: a restart with a long queue takes some
-/// seconds, and an operator wants to know when it takes longer.
+/// How long the master may be away before it is given up, unless more is asked for. A restart with a
+/// long queue takes some seconds, and an operator wants to know when it takes longer.
 pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(60);
-/// How long a command waits for a master that is away when it begins, if nothing else is said: a
-/// restart by the service manager takes a few seconds. Ganeti's clients wait as long.
+/// How long a command waits for a master that is away when it begins, if nothing else is said. A restart
+/// by the service manager takes a few seconds. Ganeti's clients wait as long.
 pub(crate) const AWAY_MAX: Duration = Duration::from_secs(30);
 /// Pause before each attempt to reach the master again: short for who waits, and no load for the
 /// machine, however many wait.
 pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
 /// Pauses before a submission is sent again that a master may have had, in milliseconds. With the
-/// first one it is sent as often as Ganeti's clients send it, since the request may be what ends the
-/// master; the pauses grow, so that this is not over before [`OUTAGE_MAX`] is.
+/// first attempt it is sent as often as Ganeti's clients send it, since the request may be what ends the
+/// master. The pauses grow, so that they do not end before [`OUTAGE_MAX`].
 const RESEND_PAUSES: [u64; 14] =
     [500, 500, 1_000, 1_000, 2_000, 2_000, 3_000, 4_000, 5_000, 7_000, 8_000, 8_000, 9_000, 9_000];
 
@@ -25,7 +25,7 @@ pub(crate) struct Outage {
     lost_at: Option<Duration>,
 }
 
-/// What a failure means for who needs an answer.
+/// The meaning of a failure for a caller that needs an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// The master is away as of this failure: connect anew after [`OUTAGE_PAUSE`].
@@ -58,7 +58,7 @@ impl Outage {
     }
 }
 
-/// What a server says that has no master to ask, for a message on a master that is lost.
+/// The words of a server that has no master to ask, for a message on a master that is lost.
 pub(crate) fn reason(error: &ClientError) -> String {
     let told = error.exception().map(model::Exception::message);
     told.map_or_else(String::new, |told| format!(" ({told})"))
@@ -80,8 +80,8 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// It was sent once. A master that has not had it is awaited for up to `away_left`, and one that
-    /// may have had it for [`OUTAGE_MAX`], or for `away_max` where that is longer.
+    /// It was sent once. A master that has not had it is awaited for up to `away_left`. A master that
+    /// may have had it is awaited for [`OUTAGE_MAX`], or for `away_max` where that is longer.
     pub(crate) fn new(away_left: Duration, away_max: Duration) -> Self {
         let (outage, unsure_max) = (Outage::default(), away_max.max(OUTAGE_MAX));
         Self { outage, sent: 1, pause: OUTAGE_PAUSE, away_left, unsure_max, unsure: false }

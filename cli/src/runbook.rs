@@ -11,7 +11,7 @@ use crate::wrap::wrapped;
 
 /// The single source of what operators read about a code.
 const RUNBOOK: &str = include_str!("../../docs/runbook.md");
-/// Where packages install the other documents that it names.
+/// The directory in which packages install the other documents that it names.
 const DOCUMENTS: &str = "/usr/share/doc/gantry";
 /// Characters of a line.
 const COLUMNS: usize = 80;
@@ -94,7 +94,7 @@ fn as_json(code: Code) -> Value {
     })
 }
 
-/// What stands in the runbook below the heading `title`.
+/// The text of the runbook below the heading `title`.
 fn section(level: &str, title: &str) -> Option<&'static str> {
     let (_, rest) = RUNBOOK.split_once(&format!("\n{level}{title}\n"))?;
     let end = ["\n## ", "\n### "].iter().filter_map(|heading| rest.find(heading)).min();
@@ -155,7 +155,7 @@ fn plain(line: &str) -> String {
     told + rest
 }
 
-/// What stands before the next link; its text, its target and what follows.
+/// The text before the next link; then the link's text, its target and what follows.
 fn next_link(text: &str) -> Option<(&str, (&str, &str, &str))> {
     let (head, tail) = text.split_once("](")?;
     let (before, shown) = head.rsplit_once('[')?;

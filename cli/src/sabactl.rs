@@ -50,7 +50,7 @@ pub(crate) struct Sabactl {
     noun: Noun,
 }
 
-/// What can be operated so.
+/// The kinds of object that `sabactl` knows.
 #[derive(Debug, Subcommand)]
 enum Noun {
     /// The rules of addresses.
@@ -91,7 +91,7 @@ enum Noun {
     Version,
 }
 
-/// What can be done with settings.
+/// The verbs for settings.
 #[derive(Debug, Subcommand)]
 enum Settings {
     /// Set them.
@@ -104,7 +104,7 @@ enum Settings {
     Get,
 }
 
-/// What can be done with templates of Ignition.
+/// The verbs for templates of Ignition.
 #[derive(Debug, Subcommand)]
 enum Ignitions {
     /// Print the versions of a role's template, or one of them.
@@ -136,7 +136,7 @@ enum Ignitions {
     },
 }
 
-/// What can be done with kernel parameters.
+/// The verbs for kernel parameters.
 #[derive(Debug, Subcommand)]
 enum KernelParams {
     /// Set them.
@@ -149,7 +149,7 @@ enum KernelParams {
     Get,
 }
 
-/// What can be done with keys of disks.
+/// The verbs for keys of disks.
 #[derive(Debug, Subcommand)]
 enum Crypts {
     /// Forget all keys of a machine: what is on its disks cannot be read any more.

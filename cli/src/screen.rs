@@ -19,8 +19,8 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 /// Rows of a terminal that does not say how many it has.
 const USUAL_ROWS: usize = 24;
 
-/// Draws what `lines` gives, again and again, `interval` apart, in whole seconds; the first line stays on top when the rest does not
-/// fit, of which then the end is shown.
+/// Draws what `lines` gives, again and again, `interval` apart, in whole seconds. The first line stays
+/// on top when the rest does not fit; then the end of the rest is shown.
 pub(crate) fn show(
     interval: Duration,
     mut lines: impl FnMut() -> Result<Vec<String>, CliError>,
@@ -65,7 +65,7 @@ fn leave_when_interrupted(before: Option<Termios>) -> io::Result<()> {
     signals.thread_block()?;
     std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
         if signals.wait().is_ok() {
-            // Whoever holds the lock draws its frame to the end first, and no other follows.
+            // The holder of the lock draws its frame to the end first, and no other follows.
             let mut stdout = io::stdout().lock();
             let left = stdout.write_all(LEAVE.as_bytes()).and_then(|()| stdout.flush());
             if let Some(before) = before {

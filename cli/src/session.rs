@@ -1,4 +1,4 @@
-//! What every command needs: where things are, who asks, and a connection to the master.
+//! The context of every command: paths, the user who asks, and a connection to the master.
 
 use std::cell::Cell;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
@@ -36,12 +36,12 @@ pub(crate) struct Session {
     away_since: Cell<Option<Instant>>,
 }
 
-/// What the command line says about why something is done, for the jobs that it makes.
+/// The words of the command line on why something is done, for the jobs that it makes.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     /// The kind of object.
     pub(crate) object: String,
-    /// What is done with it.
+    /// The action on it.
     pub(crate) verb: String,
     /// Free text.
     pub(crate) reason: Option<String>,
@@ -100,8 +100,8 @@ impl Session {
         }
     }
 
-    /// Connects to whatever this machine's `masterd` is, which is awaited only where the operator said for
-    /// how long: that it does not run is what is to be known.
+    /// Connects to this machine's `masterd`, whatever its state. It is awaited only where the operator
+    /// said for how long: a caller wants to know if it does not run.
     pub(crate) fn connect_at_once(&self) -> Result<Client, CliError> {
         match self.words.master_wait {
             Some(_) => self.connect(),
@@ -244,7 +244,7 @@ impl Session {
         self.words.debug_level
     }
 
-    /// Who asks and why, as every opcode carries it.
+    /// The reason trail of every opcode: who asks and why.
     pub(crate) fn reason(&self) -> Vec<ReasonEntry> {
         let Words { object, verb, .. } = &self.words;
         let client = format!("gnt:client:gnt-{object}");
@@ -265,13 +265,13 @@ impl Session {
     }
 }
 
-/// What tells two requests of one user apart, even if they have the same text: the master takes
-/// those with equal stamps for one.
+/// Stamps tell two requests of one user apart, even if they have the same text: the master takes those
+/// with equal stamps for one.
 #[derive(Debug)]
 struct Stamps {
     /// The last one, in microseconds.
     last: Cell<i64>,
-    /// What stands below the microseconds.
+    /// The digits below the microseconds.
     process: i64,
 }
 
@@ -326,7 +326,7 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     }
 }
 
-/// Reads JSON that was found at `path`. What is no JSON at all is told with its line.
+/// Reads JSON that was found at `path`. An error in the syntax of JSON is told with its line.
 pub(crate) fn read_json<T: DeserializeOwned>(
     path: &Path,
     text: &str,
@@ -359,7 +359,7 @@ pub(crate) fn read_object<T: DeserializeOwned>(
 /// Says that what a master tells may be old.
 fn warn_of_age(silence: Duration) {
     let seconds = silence.as_secs_f64();
-    // Who does not see standard error sees the answer all the same.
+    // An operator who does not see standard error sees the answer all the same.
     drop(warn(format_args!(
         "gnt: this master has heard no majority of the voters for {seconds:.1} s: what it tells may be \
          old, and it takes no changes; `gnt cluster status` says who is away"

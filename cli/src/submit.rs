@@ -1,7 +1,7 @@
 //! From an opcode to a job that has ended, or was just submitted.
 //!
-//! Opcodes are submitted as the JSON that they are on the wire: what they may contain is the
-//! master's to judge, which may know more of them than this program.
+//! Opcodes are submitted as the JSON that they are on the wire. The master judges what they may contain:
+//! it may know more of them than this program.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -92,9 +92,9 @@ impl Submits for RawJobs {
     }
 }
 
-/// Submits. Where the connection is lost before the answer, the same bytes are sent again and
-/// `client` is a new connection then: the master knows a stamped submission again, and answers with
-/// the jobs that it made of the first. One without stamps would be two jobs, and is sent once.
+/// Submits. If the connection is lost before the answer, the same bytes are sent again, and `client` is
+/// then a new connection. The master knows a stamped submission again, and answers with the jobs that it
+/// made of the first. A submission without stamps would be two jobs, and is sent once.
 pub(crate) fn submit<M: Submits>(
     session: &Session,
     client: &mut Client,
@@ -102,7 +102,7 @@ pub(crate) fn submit<M: Submits>(
 ) -> Result<M::Reply, CliError> {
     let begin = Instant::now();
     let mut sending = Sending::new(session.away_left(), session.away_max());
-    // What was lost once may have been accepted, whatever is said later.
+    // A submission that was lost once may have been accepted, whatever is said later.
     let mut unsure = false;
     let mut answer = client.call(call);
     loop {
@@ -178,7 +178,7 @@ impl Priority {
     }
 }
 
-/// What every command that makes a job takes.
+/// The arguments of every command that makes a job.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Job")]
 pub(crate) struct JobArguments {
@@ -215,7 +215,7 @@ pub(crate) fn nothing_given<A: Args>(session: &Session) -> Result<CliError, CliE
     Ok(CliError::Told)
 }
 
-/// What every opcode of one request has, where the command line says something about it.
+/// The parameters of every opcode of one request, as far as the command line sets them.
 #[derive(Debug)]
 pub(crate) struct Common {
     priority: Option<Priority>,
@@ -225,7 +225,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// That of a new request, with a stamp of its own.
+    /// The parameters of a new request, with a stamp of its own.
     pub(crate) fn new(priority: Option<Priority>, dry_run: bool, session: &Session) -> Self {
         let reason = json!(session.reason());
         Self { priority, dry_run, debug_level: session.debug_level(), reason }
@@ -254,7 +254,7 @@ pub(crate) fn opcode(id: &str, params: Value) -> Value {
 }
 
 impl JobArguments {
-    /// Submits one opcode as a job and follows it; gives its result, or `None` if nothing was done
+    /// Submits one opcode as a job, follows it and gives its result. `None` means that nothing was done
     /// yet or at all: it was only submitted, or a dry run.
     pub(crate) fn run(&self, op: OpCode, session: &Session) -> Result<Option<Value>, CliError> {
         let op = serde_json::to_value(op).expect("opcodes are maps of plain values");
@@ -304,8 +304,8 @@ impl JobArguments {
         submit(session, client, &RawJob((vec![op],)))
     }
 
-    /// Submits each opcode as a job of its own, so many at a time, and stops behind those among which one
-    /// failed: what is wrong with it may be wrong with all.
+    /// Submits each opcode as a job of its own, so many at a time. It stops behind those among which one
+    /// failed: the others may have the same fault.
     pub(crate) fn run_in_waves(
         &self,
         ops: Vec<OpCode>,
@@ -340,9 +340,10 @@ impl JobArguments {
         Ok(())
     }
 
-    /// Submits a chain of jobs for each machine, each job behind the success of the one before, and never more
-    /// than so many chains at a time: the next one begins when the oldest ends, and none behind a failure.
-    /// Those that run then are awaited. Where nobody waits, the jobs themselves depend on each other so.
+    /// Submits a chain of jobs for each machine, each job behind the success of the one before. Never
+    /// more than so many chains run at a time: the next one begins when the oldest ends, and none behind
+    /// a failure. Chains that run then are awaited. If nobody waits, the jobs themselves depend on each
+    /// other so.
     pub(crate) fn run_rolling(
         &self,
         chains: Vec<Vec<Vec<OpCode>>>,

@@ -8,7 +8,6 @@ use unicode_width::UnicodeWidthStr as _;
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Column {
-    /// What stands over it.
     pub(crate) title: String,
     /// Whether its values end, and not begin, under one another.
     pub(crate) right: bool,

@@ -11,7 +11,7 @@ use crate::output::say;
 use crate::session::{Session, read_input};
 use crate::submit::{JobArguments, opcode};
 
-/// What has tags, in the master's words.
+/// The kinds of object that have tags, in the master's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tagged {
     /// The cluster itself, which needs no name.

@@ -16,17 +16,17 @@ use crate::session::{Session, confirm};
 use crate::span;
 use crate::submit::JobArguments;
 
-/// What `list` shows unless told otherwise.
+/// The fields that `list` shows by default.
 const USUAL: [&str; 5] = ["name", "role", "state", "ctime", "expires"];
 
-/// What can be done with tokens.
+/// The verbs of `gnt token`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
     /// Make a token and print it: it is shown this once, and the cluster keeps its SHA-256 alone.
     Add {
         /// Its name, which the front door takes for that of a user.
         name: Word,
-        /// What it may do; `write` and `admin`, the words of Ganeti's users file, are taken too.
+        /// Its rights; `write` and `admin`, the words of Ganeti's users file, are taken too.
         #[arg(long, value_name = "ROLE", value_parser = roles().try_map(|word| word.parse::<Role>()))]
         role: Role,
         /// When it ends: after a span (12h, 30d, 6mo, 1y), at the beginning of a day (2027-01-31, in

@@ -12,10 +12,10 @@ use model::{JobId, JobStatus};
 
 use crate::retry::{Loss, Outage, reason};
 
-/// What is observed: all that the end of a job tells, so that no further question is needed.
+/// The observed fields: all that the end of a job tells, so that no further question is needed.
 const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
-/// How long a job may be silent before its status is told, in seconds: most jobs have ended by
-/// then, and a word on each of them would be noise.
+/// How long a job may be silent before its status is told, in seconds. Most jobs have ended by then, and
+/// a word on each of them would be noise.
 const SILENCE_SECONDS: f64 = 2.0;
 
 /// A job that is watched.
@@ -31,7 +31,7 @@ pub(crate) struct Watch {
     away_max: Duration,
 }
 
-/// What becomes of a wait whose question was not answered.
+/// The fate of a wait whose question was not answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
     /// Connect anew after [`crate::retry::OUTAGE_PAUSE`], and ask again. The words are for whoever waits.
@@ -40,14 +40,14 @@ pub(crate) enum Unanswered {
     Over,
 }
 
-/// What an answer of the master brought.
+/// The news in an answer of the master.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct News {
-    /// What the job said.
+    /// The messages of the job.
     pub(crate) log: Vec<Arc<LogEntry>>,
     /// The status that it has.
     pub(crate) status: Option<JobStatus>,
-    /// What to tell whoever waits, since the job has been silent.
+    /// A word for whoever waits, since the job has been silent.
     pub(crate) notice: Option<String>,
     /// How it ended.
     pub(crate) ended: Option<JobOutcome>,
@@ -73,7 +73,7 @@ impl Watch {
         self.question.job_id
     }
 
-    /// What to ask next: about all that is not known yet.
+    /// The next question: about all that is not known yet.
     pub(crate) fn question(&self) -> WaitForJobChange {
         let mut question = self.question.clone();
         if self.status.is_some_and(|status| self.would_tell(status)) {

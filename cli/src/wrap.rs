@@ -22,8 +22,8 @@ pub(crate) fn wrapped(text: &str, columns: usize, first: usize, next: usize) -> 
     lines
 }
 
-/// The words of a text. What stands between two backquotes is to be copied, and is one word where it
-/// has no more than `most` characters, with what clings to it.
+/// The words of a text. Text between two backquotes is to be copied. It is one word, with what clings to
+/// it, where it has no more than `most` characters.
 fn words(text: &str, most: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for (at, part) in text.split_inclusive('`').enumerate() {

@@ -1,4 +1,4 @@
-//! What a commit costs: the disk alone, a single master's committer, a lone voter of the engine.
+//! The cost of a commit: the disk alone, a single master's committer, a lone voter of the engine.
 //!
 //! All in one run, in the same directory, so that the ratios mean something on a shared machine.
 
@@ -68,7 +68,7 @@ pub async fn run(directory: &Path, time: Duration) -> Result<Vec<Row>, BenchErro
     let store = Store::open(&directory.join("single"), StoreOptions::default())
         .map_err(fail("the committer"))?;
     let callbacks = Callbacks::new(|tags: Vec<oneshot::Sender<()>>, _position| {
-        // Who went away does not wait.
+        // A client that went away does not wait.
         tags.into_iter().for_each(|tag| tag.send(()).unwrap_or(()));
     });
     let committer = store.start(Epoch::default(), callbacks).map_err(fail("the committer"))?;

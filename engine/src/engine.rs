@@ -66,7 +66,7 @@ pub struct EngineOptions {
     pub node: String,
     /// How the store is kept.
     pub store: StoreOptions,
-    /// What of the log stays in memory. Who lacks more gets a snapshot.
+    /// The part of the log that stays in memory. A member that lacks more gets a snapshot.
     pub kept: Kept,
     /// The epoch in which this process has led the store alone up to this moment, as its only
     /// voter: it goes on leading in it. None for every start of a process, which never leads
@@ -83,7 +83,7 @@ impl EngineOptions {
     }
 }
 
-/// What is told when the store fails, instead of an abort.
+/// Called when the store fails, instead of an abort.
 pub type OnFatal = Box<dyn Fn(&FatalError) + Send + Sync>;
 
 /// A batch that is committed and applied.
@@ -114,7 +114,7 @@ pub struct Engine {
     /// Until when nobody else is elected by this voter: it may have kept to a leader, a moment before
     /// it was started anew.
     obeys_until: Option<Instant>,
-    /// What changes, where somebody asked for that.
+    /// Notes of changes, where somebody asked for them.
     notes: Notes,
     /// Bytes that may be in the log and not applied.
     tail_bytes_max: usize,
@@ -207,7 +207,7 @@ impl Engine {
         Ok((engine, committed))
     }
 
-    /// What opening the store found.
+    /// The findings of opening the store.
     #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
@@ -219,7 +219,7 @@ impl Engine {
         self.member
     }
 
-    /// Proposes a batch in the epoch in which this member leads, and waits until it is committed
+    /// Proposes a batch in the epoch in which this member leads. It waits until the batch is committed
     /// and applied here: as long as the majority is away, that is. Proposals wait for each other.
     ///
     /// # Errors
@@ -227,7 +227,7 @@ impl Engine {
     pub async fn propose(&self, epoch: Epoch, batch: Batch) -> Result<Position, ProposeError> {
         let _alone = self.proposing.lock().await;
         if self.position().epoch != epoch {
-            // What its predecessors left may not be applied yet: a move would not find its file.
+            // Entries of its predecessors may not be applied yet: a move would not find its file.
             return Err(ProposeError::Refused);
         }
         let encoded = self.recorder.resolve(batch)?.encode();
@@ -282,7 +282,7 @@ impl Engine {
     }
 
     /// A view of the store right behind entry `index`, of everything or of one group, to be read
-    /// while changes go on; waits for that moment, at most for `patience`.
+    /// while changes go on. It waits for that moment, at most for `patience`.
     ///
     /// # Errors
     /// See [`FrozenError`].
@@ -307,7 +307,7 @@ impl Engine {
         stdx::apart(begin).await.unwrap_or(Err(FrozenError::Ended))
     }
 
-    /// What was written under this key last, in the log or in the store: committed or not.
+    /// The content that was written under this key last, in the log or in the store: committed or not.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -326,7 +326,7 @@ impl Engine {
         self.recorder.admit()
     }
 
-    /// What waits for the disk.
+    /// The work that waits for the disk.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         self.recorder.backlog()
@@ -361,8 +361,8 @@ impl Engine {
     }
 }
 
-/// The members that the store remembers. What a single master wrote has none: it becomes that of
-/// a lone voter, whose vote is not below that master's epoch.
+/// The members that the store remembers. The store of a single master has none: it becomes that of a
+/// lone voter, whose vote is not below that master's epoch.
 fn remembered(
     found: &mut RecoveredLog,
     member: u64,
@@ -403,8 +403,8 @@ pub(crate) fn lone(member: u64, node: &str) -> Membership {
     Membership::new(vec![[member].into()], nodes).expect("the only voter has an address")
 }
 
-/// Forgets entries of the log when more are in memory than are to be kept. What is not applied stays,
-/// and what is on its way to another member goes later.
+/// Forgets entries of the log when more are in memory than are to be kept. Entries that are not applied
+/// stay, and those on their way to another member go later.
 async fn shorten(raft: Raft<TypeConfig, StateMachine>, log: Log) {
     let mut metrics = raft.metrics();
     loop {

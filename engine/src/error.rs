@@ -1,4 +1,4 @@
-//! What can go wrong, and whether anything happened.
+//! The errors of the engine, which say whether anything happened.
 
 use std::io;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub enum OpenError {
     /// The store cannot be started.
     #[error("cannot start the store")]
     Start(#[from] StartError),
-    /// What the engine had remembered is not understood.
+    /// The state that the engine had remembered is not understood.
     #[error("cannot read what the engine remembered")]
     Remembered(#[source] io::Error),
     /// Only the lone voter of this store goes on leading without an election.
@@ -54,7 +54,7 @@ pub enum TakeOverError {
         /// The epoch in which it leads.
         epoch: Epoch,
     },
-    /// Who led before leads on.
+    /// The earlier leader leads on.
     #[error("member {} leads in epoch {epoch}, and is heard again", epoch.node)]
     Back {
         /// That epoch.
@@ -77,7 +77,7 @@ pub enum ProposeError {
     /// It was appended, and its outcome is not known. It may still be committed.
     #[error("outcome unknown: {reason}")]
     Unknown {
-        /// What the engine said.
+        /// The engine's message.
         reason: String,
     },
     /// It can never be appended.
@@ -102,13 +102,13 @@ pub enum HandOverError {
     /// Nothing happened: the other one does not vote.
     #[error("member {to} does not vote")]
     NoVoter {
-        /// Who was to lead.
+        /// The member that was to lead.
         to: u64,
     },
     /// Nothing happened: the other one was to vote first.
     #[error("member {to} does not come to vote")]
     NoVote {
-        /// Who was to lead.
+        /// The member that was to lead.
         to: u64,
         /// Why not.
         #[source]
@@ -117,20 +117,20 @@ pub enum HandOverError {
     /// Nothing happened: the other one does not answer.
     #[error("member {to} does not answer")]
     Silent {
-        /// Who was to lead.
+        /// The member that was to lead.
         to: u64,
     },
     /// Nothing happened: the other one is to vote first, and answered so late that it might not come to
     /// that in time.
     #[error("member {to} answers too slowly to be given a vote; try again")]
     Slow {
-        /// Who was to lead.
+        /// The member that was to lead.
         to: u64,
     },
     /// Nothing happened: the other one lacks entries.
     #[error("member {to} lacks {entries} entries; try again")]
     Behind {
-        /// Who was to lead.
+        /// The member that was to lead.
         to: u64,
         /// How many.
         entries: u64,
@@ -138,9 +138,9 @@ pub enum HandOverError {
     /// It was begun, and nobody is known to lead: this engine must be opened again.
     #[error("leadership was offered to member {to}, but {reason}")]
     Stuck {
-        /// Who was to lead.
+        /// The member that was to lead.
         to: u64,
-        /// What was seen instead.
+        /// The state that was seen instead.
         reason: String,
     },
 }

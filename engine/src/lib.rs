@@ -1,17 +1,17 @@
 //! The replication engine behind one small interface: take over, propose a batch, see it applied.
 //!
 //! The engine is Raft by `openraft`, on the store of `queue-format`: our journal is its log, our keys and
-//! files are its state machine. In reading order: [`Engine`] (`engine`) is all that a caller sees, and
-//! [`Proposer`] (`proposer`), which makes one batch of all that waits; [`Peers`] (`peers`) is what the owner
-//! provides, the way to other members; [`OfflineStore`] (`offline`) is a member that does not run; `error` is
-//! what can go wrong. `types` and `message` translate between the engine's words and ours, `log` is its log
-//! storage, `state` its state machine, `network` asks other members, and `runtime` is what its tasks run on.
-//! `simulation` and `bench` (features) try and measure it.
+//! files are its state machine. In reading order: [`Engine`] (`engine`) is all that a caller sees, with
+//! [`Proposer`] (`proposer`), which makes one batch of all that waits. The owner provides [`Peers`]
+//! (`peers`), the way to other members. An [`OfflineStore`] (`offline`) is a member that does not run;
+//! `error` is what can go wrong. `types` and `message` translate between the engine's words and ours.
+//! `log` is its log storage, `state` its state machine. `network` asks other members, and `runtime` runs
+//! its tasks. `simulation` and `bench` (features) try and measure it.
 //!
-//! The rules that decide safety are kept here, so that no caller can get past them:
-//! a restarted leader does not resume, elections happen only when asked for and only with the
-//! question whether somebody would grant them, entries reach files only when they are durable here
-//! and known to be committed, and nothing of the engine's own shape goes to disk.
+//! The rules that decide safety are kept here, so that no caller can get past them. A restarted leader
+//! does not resume. Elections happen only when asked for, and only with the question whether somebody
+//! would grant them. Entries reach files only when they are durable here and known to be committed.
+//! Nothing of the engine's own shape goes to disk.
 #![warn(missing_docs)]
 
 #[cfg(feature = "bench")]

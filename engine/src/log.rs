@@ -1,9 +1,9 @@
 //! The engine's log on our journal.
 //!
-//! What is appended is readable at once, from memory; the store's log thread takes everything that
-//! waits, writes one frame, flushes once and calls back in order. Votes go the same way, so a vote
-//! and an entry never swap places. Entries in memory are those that the engine has not purged;
-//! after a start, those that were not known to be committed.
+//! Appended entries are readable at once, from memory; the store's log thread takes everything that
+//! waits, writes one frame, flushes once and calls back in order. Votes go the same way, so a vote and
+//! an entry never swap places. Entries in memory are those that the engine has not purged; after a
+//! start, those that were not known to be committed.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -29,7 +29,7 @@ use crate::types::{
 
 pub(crate) mod kept;
 
-/// What comes back from the store when records are durable.
+/// The tag that comes back from the store when records are durable.
 pub(crate) enum Tag {
     /// Entries, the running number of the append, and whom to tell.
     Appended(u64, IOFlushed<TypeConfig>),
@@ -112,7 +112,7 @@ impl Memory {
     }
 }
 
-/// What an entry takes in memory.
+/// The bytes of an entry in memory.
 fn weight(entry: &LogEntry) -> usize {
     Kept::weight(match &entry.payload {
         Payload::Normal(Proposal(bytes)) => bytes.len(),
@@ -129,7 +129,7 @@ pub(crate) fn report_durable(tags: Vec<Tag>, durable: &watch::Sender<u64>) {
                 durable.send_replace(number);
                 flushed.io_completed(Ok(()));
             }
-            // Who does not wait any more need not be told.
+            // A caller that no longer waits need not be told.
             Tag::Voted(waiting) => waiting.send(()).unwrap_or(()),
             Tag::Other => {}
         }
@@ -137,8 +137,8 @@ pub(crate) fn report_durable(tags: Vec<Tag>, durable: &watch::Sender<u64>) {
 }
 
 impl Log {
-    /// The log of `member`, of which as much stays in memory as `kept` says if it is told when
-    /// [`Log::grown`] has come; [`Log::write_own`] must run where that member leads.
+    /// The log of `member`. It keeps as much in memory as `kept` says if its owner purges it whenever
+    /// [`Log::grown`] has come. A member that leads must run [`Log::write_own`].
     pub(crate) fn new(
         (member, kept): (u64, Kept),
         recorder: Arc<Recorder<Tag>>,
@@ -151,8 +151,8 @@ impl Log {
     }
 
     /// Has this member's own entries written, each as soon as those who take it to the others had
-    /// their turn: the way to these is the longer one, and where processors are few the log thread
-    /// would take theirs.
+    /// their turn. The way to the others is the longer one, and with few processors the log thread would
+    /// take their turn.
     pub(crate) async fn write_own(self) {
         loop {
             self.own.notified().await;
@@ -174,7 +174,7 @@ impl Log {
         (memory.entries.len(), memory.bytes)
     }
 
-    /// What the entries behind `applied` take; nothing where that is certainly not more than `enough`.
+    /// The bytes of the entries behind `applied`; zero where they are certainly not more than `enough`.
     pub(crate) fn tail_beyond(&self, enough: usize, applied: u64) -> usize {
         let memory = self.memory.lock();
         if memory.bytes <= enough {
@@ -194,15 +194,15 @@ impl Log {
         }
     }
 
-    /// What the newest entry behind `applied` makes of this key, if one does: its content, or none
-    /// where it is gone.
+    /// The effect of the newest entry behind `applied` on this key, if there is one: its content, or
+    /// none where it is gone.
     pub(crate) fn newest(&self, key: &Key, applied: u64) -> Option<Option<Bytes>> {
         let memory = self.memory.lock();
         // Our index of what is applied is the engine's of the next.
         let behind = memory.entries.range(applied..).rev();
         behind.into_iter().find_map(|(_index, (_number, entry))| {
             let Payload::Normal(Proposal(bytes)) = &entry.payload else { return None };
-            // What does not read stops the member when it is applied.
+            // A batch that does not read stops the member when it is applied.
             let batch = Batch::decode(bytes.clone()).ok()?;
             batch.0.into_iter().rev().find_map(|change| match change {
                 Change::Put { key: put, content } if put == *key => Some(Some(content)),
@@ -212,7 +212,7 @@ impl Log {
         })
     }
 
-    /// Waits until the entry is durable here. One that is not in the log was so long ago.
+    /// Waits until the entry is durable here. An entry that is not in the log was durable long ago.
     pub(crate) async fn wait_durable(&mut self, index: u64) -> io::Result<()> {
         let number = match self.memory.lock().entries.get(&index) {
             Some((number, _entry)) => *number,

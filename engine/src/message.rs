@@ -35,7 +35,7 @@ const POSITION_BYTES: usize = 24;
 /// and far more elections than a cluster ever sees.
 pub const TERM_AHEAD_MAX: u64 = 1_000_000_000;
 
-/// What a question is about.
+/// The subject of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -103,7 +103,7 @@ pub(crate) enum MessageError {
 
 type Read<T> = Result<T, MessageError>;
 
-/// What a snapshot holds, before its parts.
+/// The facts of a snapshot, before its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SnapshotHead {
     /// The leader's vote.
@@ -152,7 +152,7 @@ pub(crate) fn check_own_term(voted: u64, last: u64) -> Read<()> {
     check_term(voted, last).map_err(|_ahead| MessageError::OwnTerm { voted, last })
 }
 
-/// What is left of a message, and the term by which its own are measured: the engine makes any term
+/// The rest of a message, and the term by which its own terms are measured. The engine makes any term
 /// durable that it is told of, and goes on from there until none is left.
 struct Rest(Bytes, u64);
 

@@ -52,7 +52,7 @@ type Refused = RPCError<TypeConfig>;
 
 type Appended = AppendEntriesResponse<TypeConfig>;
 
-/// What came of each request of a stream.
+/// The outcome of each request of a stream.
 type Answers<'a> = BoxStream<'a, Result<StreamAppendResult<TypeConfig>, Refused>>;
 
 fn refused(error: &PeerError) -> Refused {

@@ -22,7 +22,7 @@ pub struct OfflineStore {
     store: ReplicatedStore,
     log: RecoveredLog,
     vote: Epoch,
-    /// What entries that nobody knows to be committed make of their keys; none where a key is gone.
+    /// The newest content of keys in entries not known to be committed; none where a key is gone.
     ahead: BTreeMap<Key, Option<Bytes>>,
     member: u64,
     node: String,
@@ -44,7 +44,7 @@ pub enum OverrideError {
     OtherMember {
         /// The epoch of the new leadership.
         epoch: Epoch,
-        /// Whose store it is.
+        /// The member whose store it is.
         member: u64,
     },
     /// Nothing happened: moves cannot be repeated everywhere, and there is nobody who resolves them.
@@ -93,13 +93,13 @@ impl OfflineStore {
         self.store.reader()
     }
 
-    /// What entries that nobody knows to be committed make of their keys; none where a key is gone.
+    /// The newest content of keys in entries not known to be committed; none where a key is gone.
     #[must_use]
     pub fn ahead(&self) -> &BTreeMap<Key, Option<Bytes>> {
         &self.ahead
     }
 
-    /// What was written under this key last, committed or not.
+    /// The content that was written under this key last, committed or not.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -110,7 +110,7 @@ impl OfflineStore {
         }
     }
 
-    /// What was written last under all keys that begin with `prefix`, committed or not.
+    /// The content that was written last under all keys that begin with `prefix`, committed or not.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -127,16 +127,16 @@ impl OfflineStore {
         Ok(found)
     }
 
-    /// What entries that nobody knows to be committed say last of their keys, but for what they take
-    /// away; frees the lock.
+    /// The newest content of keys in entries not known to be committed, without keys that are gone;
+    /// frees the lock.
     #[must_use]
     pub fn into_uncommitted(self) -> BTreeMap<Key, Bytes> {
         self.ahead.into_iter().filter_map(|(key, content)| Some((key, content?))).collect()
     }
 
-    /// Makes this member the only one, at once and whoever else is there; frees the lock. Whoever
-    /// opens the store then is elected by itself when it asks for that, in `epoch` or a later one,
-    /// and commits all that this member holds, and `batch` as the last of it. Gives the last position.
+    /// Makes this member the only one, at once and whoever else is there; frees the lock. A process that
+    /// opens the store then is elected by itself when it asks for that, in `epoch` or a later one. It
+    /// commits all that this member holds, with `batch` as the last of it. Gives the last position.
     ///
     /// It is one record in the journal: a crash leaves all of it or nothing.
     ///
@@ -171,7 +171,7 @@ impl OfflineStore {
     }
 }
 
-/// What these entries make of their keys.
+/// The newest content of the keys in these entries; none where a key is gone.
 fn ahead(tail: &[Entry]) -> Result<BTreeMap<Key, Option<Bytes>>, DecodeError> {
     let mut ahead = BTreeMap::new();
     for entry in tail {

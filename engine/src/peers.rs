@@ -26,9 +26,9 @@ pub trait Link: Send + Sync + 'static {
     /// gets that answer.
     fn ask(&mut self, kind: u8, body: Bytes, limit: Duration) -> Answer<'_>;
 
-    /// Told after an answer to the leader of `leadership`, which knows that all up to `committed` is: the
-    /// member is there, and has made all up to `matched` durable, where that was said. Who remembers
-    /// it sees when a member comes back without.
+    /// Called after an answer to the leader of `leadership`, which knows that all up to `committed` is
+    /// committed. The member is there, and has made all up to `matched` durable, where that was said. An
+    /// owner that remembers it sees when a member comes back without it.
     fn heard(&mut self, leadership: Epoch, matched: Option<Position>, committed: Position) {
         let _nobody_remembers = (leadership, matched, committed);
     }
@@ -38,7 +38,7 @@ pub trait Link: Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct PeerError {
-    /// What was tried and what went wrong.
+    /// The attempt and its failure.
     pub reason: String,
     /// Asking again soon may help; otherwise the member is not there, or refuses to talk.
     pub soon: bool,

@@ -1,8 +1,8 @@
 //! Makes one batch of all changes that wait, and proposes one batch at a time.
 //!
-//! It has the shape of [`queue_format::Committer`]: changes with a tag go in, and the tags come back
-//! when their changes are committed, in the order in which they went in. Nothing is taken behind a
-//! batch that was not.
+//! It has the shape of [`queue_format::Committer`]: changes with a tag go in. The tags come back when
+//! their changes are committed, in the order in which they went in. Nothing is taken behind a batch that
+//! was not committed.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub enum End {
     /// It was closed, and nothing waits any more.
     Closed,
-    /// This member leads in that epoch no longer. What was under way may or may not be committed;
-    /// what waited is not.
+    /// This member leads in that epoch no longer. The batch that was under way may or may not be
+    /// committed; changes that waited are not.
     Deposed,
     /// The engine cannot go on.
     Stopped(String),
@@ -63,7 +63,7 @@ struct Waiting<T> {
 }
 
 impl<T: Send> Proposer<T> {
-    /// One that proposes to `engine`, which leads in `epoch`. Nothing happens before [`Self::run`].
+    /// A proposer to `engine`, which leads in `epoch`. Nothing happens before [`Self::run`].
     #[must_use]
     pub fn new(engine: Arc<Engine>, epoch: Epoch) -> Self {
         let waiting =

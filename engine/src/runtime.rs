@@ -1,4 +1,4 @@
-//! What the engine's tasks run on: tokio, and in simulations the same without its own chance.
+//! The runtime of the engine's tasks: tokio, and in simulations tokio without its own randomness.
 
 #[cfg(not(any(test, feature = "simulation")))]
 pub(crate) use openraft::impls::TokioRuntime as Runtime;

@@ -1,10 +1,10 @@
 //! Members on simulated disks, on simulated time, with a network that does what a seed says.
 //!
-//! Each node has a tokio runtime of its own, whose clock stands still until the simulation moves it:
-//! so a node can be frozen while time goes on for the others, and a crash is the end of its runtime,
-//! whatever its tasks were doing. All of it happens on one thread, in an order that the seed decides.
-//! [`Node`] is such a runtime, [`Net`] carries questions and answers between them, [`World`] is members
-//! with their disks; [`seeds`] runs many.
+//! Each node has a tokio runtime of its own, whose clock stands still until the simulation moves it. So
+//! a node can be frozen while time goes on for the others. A crash is the end of its runtime, whatever
+//! its tasks were doing. All of it happens on one thread, in an order that the seed decides. A [`Node`]
+//! is such a runtime, a [`Net`] carries questions and answers between them. A [`World`] is members with
+//! their disks; [`seeds`] runs many.
 
 mod net;
 mod node;

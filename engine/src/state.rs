@@ -51,7 +51,7 @@ async fn apart<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> 
 }
 
 impl Image {
-    /// One that is about to arrive.
+    /// An image that is about to arrive.
     pub(crate) async fn arriving(
         recorder: &Arc<Recorder<Tag>>,
         head: &SnapshotHead,
@@ -117,7 +117,7 @@ impl StateMachine {
         Self { recorder, log, applied, members, has_snapshot: false, committed, notes }
     }
 
-    /// Where it notes what changes, if somebody asks for that.
+    /// The notes of what changes, if somebody asks for them.
     pub(crate) fn notes(&self) -> Notes {
         self.notes.clone()
     }

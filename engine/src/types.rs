@@ -13,7 +13,7 @@ use queue_format::{Epoch, Position};
 use serde::{Deserialize, Serialize};
 
 openraft::declare_raft_types!(
-    /// What the engine is made of.
+    /// The types of the engine.
     pub(crate) TypeConfig:
         D = Proposal,
         R = Applied,
@@ -147,7 +147,7 @@ pub(crate) fn fitting(entries: &[LogEntry], bytes_max: usize) -> usize {
     fits.count().max(1)
 }
 
-/// What the batch of an entry weighs.
+/// The bytes of an entry's batch.
 pub(crate) fn bytes(entry: &LogEntry) -> usize {
     match &entry.payload {
         Payload::Normal(Proposal(batch)) => batch.len(),

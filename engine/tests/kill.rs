@@ -107,7 +107,7 @@ fn a_killed_voter_loses_nothing_that_it_said() {
     assert_eq!(u64::try_from(said.len()).unwrap(), CLIENTS);
 }
 
-/// What was said is applied, or waits in the log for the next leadership.
+/// Every number that was said is applied, or waits in the log for the next leadership.
 fn check(directory: &Path, said: &[u64; 4]) {
     let store = ReplicatedStore::open(directory, store_options(), 1).unwrap();
     let waiting: Vec<Change> = store

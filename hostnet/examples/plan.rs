@@ -1,4 +1,4 @@
-//! What it takes to plan the steps of a host with many interfaces: prints their number, and milliseconds.
+//! The cost of planning the steps of a host with many interfaces: prints their number, and milliseconds.
 #![expect(clippy::print_stdout, reason = "the bench that runs this reads what it prints")]
 
 use std::time::Instant;

@@ -26,8 +26,8 @@ use crate::plan::{self, Plan};
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use error::HostError;
 
-/// How often a state is planned and applied again, when the kernel did more than it was told: with a
-/// link that goes down it forgets routes of others, for example.
+/// The most rounds of planning and applying a state. A further round is due when the kernel did more
+/// than it was asked: with a link that goes down, it forgets routes of others.
 const ROUNDS_MAX: usize = 4;
 
 /// The network of the host, or network namespace, in which it was opened.
@@ -63,7 +63,7 @@ impl Host {
         self.kernel.read().await.map_err(HostError::Read)
     }
 
-    /// What [`apply`](Self::apply) would do on a host that is so. Nothing is touched.
+    /// Plans what [`apply`](Self::apply) would do on a host in this state. Nothing is touched.
     ///
     /// # Errors
     /// The configuration does not fit this host, or its kernel lacks a kind of links.
@@ -88,8 +88,9 @@ impl Host {
         Ok(plan)
     }
 
-    /// Makes the host, which was read just before, what it should be. Unless [`commit`](Self::commit) follows before the time is
-    /// over, it must be rolled back, and is so by [`recover`](Self::recover) after a crash.
+    /// Makes the host, which was read just before, what it should be. Unless [`commit`](Self::commit)
+    /// follows before the time is over, it must be rolled back, and is so by [`recover`](Self::recover)
+    /// after a crash.
     ///
     /// If the host is already what it should be, nothing is touched, and nothing waits for a commit.
     ///

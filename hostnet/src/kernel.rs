@@ -1,7 +1,8 @@
 //! The network of the kernel, over rtnetlink: reading it, and making one step at a time.
 //!
-//! [`socket`] asks and waits for answers, [`reading`] is what the kernel told at one moment, [`found`] turns that
-//! into our type, [`message`] our links into what it wants, [`saved`] keeps routes as they are.
+//! [`socket`] sends requests and waits for answers. The module [`reading`] holds what the kernel told at
+//! one moment, and [`found`] turns that into our type. For the kernel, [`message`] makes messages of our
+//! links; [`saved`] keeps routes as they are.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the kernel's words are many, and become more")]
 
 mod found;
@@ -27,7 +28,7 @@ pub use saved::SavedRoute;
 pub use socket::KernelError;
 use socket::Socket;
 
-/// What to add fails if it is there.
+/// With these flags an addition fails if the object exists.
 const ADD: u16 = NLM_F_CREATE | NLM_F_EXCL;
 /// How often routes are put back: the next hop of one may be behind another one.
 const PUT_BACK_MAX: usize = 4;
@@ -79,8 +80,8 @@ impl Kernel {
         if reading.network.links.is_empty() { Err(KernelError::Ended) } else { Ok(reading) }
     }
 
-    /// Adds those routes again that are missing in `reading`. `replaces`: also in place of one that means
-    /// the same. Gives those that the kernel refuses.
+    /// Adds those routes again that are missing in `reading`. `replaces`: also in place of one that
+    /// means the same. Gives those that the kernel refuses.
     pub(crate) async fn put_back<'r>(
         &self,
         routes: &[&'r SavedRoute],
@@ -106,7 +107,7 @@ impl Kernel {
                 let flags = if is_meant { NLM_F_CREATE | NLM_F_REPLACE } else { ADD };
                 match self.change(RouteNetlinkMessage::NewRoute(message.clone()), flags).await {
                     Ok(()) => {}
-                    // What leads there now is somebody else's, or the configuration's.
+                    // The route there now belongs to somebody else, or to the configuration.
                     Err(error) if error.is(errno::EEXIST) => {}
                     Err(error @ KernelError::Refused(_)) => refused.push((*route, error)),
                     Err(error) => return Err(error),
@@ -139,7 +140,7 @@ impl Kernel {
         Ok(lacking)
     }
 
-    /// Makes one step. What is gone already is no error.
+    /// Makes one step. An object that is gone already is no error.
     pub(crate) async fn make(&self, step: &Step) -> Result<(), KernelError> {
         use RouteNetlinkMessage as M;
         match step {

@@ -34,7 +34,7 @@ type Devices = BTreeMap<String, Option<Device>>;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Network {
     version: Option<i64>,
-    /// What brings the network up; here it is always this agent.
+    /// The program that brings the network up; here it is always this agent.
     #[serde(rename = "renderer")]
     _renderer: Option<IgnoredAny>,
     #[serde(default)]

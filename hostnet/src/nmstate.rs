@@ -1,7 +1,7 @@
 //! Core: reads files of nmstate, as far as our type can say the same.
 //!
-//! As in our own form, a link has the addresses that the file lists, and no others; nmstate would leave
-//! those of an interface without `ipv4` and `ipv6` alone.
+//! As in our own form, a link has exactly the addresses that the file lists. Unlike here, nmstate leaves
+//! the addresses of an interface without `ipv4` and `ipv6` alone.
 
 mod interface;
 mod kind;

@@ -16,7 +16,7 @@ use crate::model::HostNetwork;
 use crate::model::link::LinkName;
 use crate::yaml;
 
-/// What a file of os-net-config asks for.
+/// The networks that a file of os-net-config asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OsNetConfig {
     /// The section `network_config`.

@@ -40,7 +40,7 @@ impl Plan {
         self.steps.is_empty()
     }
 
-    /// What it does, for people.
+    /// The steps and the routes that get lost, as lines for people.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let lost = self.lost.iter().map(|route| format!("lose route {route}"));
         self.steps.iter().map(ToString::to_string).chain(lost)

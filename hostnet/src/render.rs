@@ -38,8 +38,8 @@ pub enum Format {
     Nmstate,
 }
 
-/// The metric of routes that a client of DHCP, or an advertisement of a router, gives. It is netplan's own;
-/// other programs have others, so that a second card would win or lose by the format of its file.
+/// The metric of routes that a client of DHCP, or an advertisement of a router, gives. It is netplan's
+/// own; other programs have others, so that a second card would win or lose by the format of its file.
 pub(crate) const DHCP_METRIC: u32 = 100;
 
 /// A file of a configuration.
@@ -49,7 +49,7 @@ pub struct RenderedFile {
     pub path: String,
     /// Its permissions.
     pub mode: u32,
-    /// What is in it.
+    /// Its content.
     pub content: String,
 }
 

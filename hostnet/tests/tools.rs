@@ -1,4 +1,4 @@
-//! What is rendered, read by the programs that it is for.
+//! The rendered files, read by the programs that they are for.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 #![expect(clippy::print_stdout, reason = "a test that tests nothing here says so")]
 
@@ -40,14 +40,14 @@ links:
   - {name: em2, up: false}
 ",
 ];
-/// What netplan of Debian 12 does not know.
+/// Kinds of links that netplan of Debian 12 does not know.
 const MORE: &str = "
 links:
   - {name: em0}
   - {name: mv0, kind: macvlan, parent: em0, mode: private, addresses: [198.51.100.10/24]}
   - {name: dummy0, kind: dummy, addresses: [192.0.2.99/32], routes: [{to: 10.0.0.0/8}]}
 ";
-/// What only netplan and files of OpenStack know.
+/// Open vSwitch, which only netplan and files of OpenStack know.
 const OVS: &str = "
 links:
   - {name: br-ctlplane, kind: ovs_bridge, members: [bond1], addresses: [192.168.0.10/24],
@@ -66,7 +66,7 @@ fn program(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/lib/systemd", "/lib/systemd"].map(PathBuf::from);
-    // What is unpacked is there because no other works.
+    // An unpacked program comes first: it is there because no other works.
     let unpacked = [target.join("unpacked/bin")];
     let mut dirs = unpacked.into_iter().chain(std::env::split_paths(&path)).chain(system);
     let found = dirs.find_map(|dir| Some(dir.join(name)).filter(|file| file.is_file()));
@@ -196,7 +196,7 @@ fn network_manager_takes_what_is_rendered() {
             let again = rewritten(&nmcli, &file.content).unwrap_or_else(|error| {
                 panic!("{}: {error}\n{}", file.path, file.content);
             });
-            // What it did not understand, it would not write.
+            // `nmcli` would not write a line that it did not understand.
             for line in file.content.lines() {
                 let kept = again.to_ascii_lowercase();
                 let is_kept = kept.contains(&line.to_ascii_lowercase());

@@ -27,23 +27,23 @@ pub struct Request<'a> {
     pub base: &'a str,
 }
 
-/// What is asked for, and in which version.
+/// A question of a client, and the version in which it asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// The version.
     pub version: Version,
     /// How the client reached the server.
     pub base: String,
-    /// What is asked for.
+    /// The question.
     pub question: Question,
 }
 
-/// What is asked for.
+/// The object that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Question {
-    /// What is served at all.
+    /// The versions of the API.
     Root,
-    /// What is served below `/v1`.
+    /// The resources below `/v1`.
     V1,
     /// The machine that asks.
     Lookup {
@@ -58,12 +58,12 @@ pub enum Question {
     Inspection(Box<Found>),
 }
 
-/// What is at a path.
+/// A path of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// What is served at all.
+    /// The versions of the API.
     Root,
-    /// What is served below `/v1`.
+    /// The resources below `/v1`.
     V1,
     /// Lookup.
     Lookup,
@@ -74,7 +74,7 @@ pub enum Route {
 }
 
 impl Route {
-    /// What is at `path`, and whatever stands behind it.
+    /// The route of `path`, and the rest of the path behind it.
     fn find(path: &str) -> Option<(Self, Option<&str>)> {
         let path = path.strip_suffix('/').unwrap_or(path);
         let route = match path {
@@ -91,7 +91,7 @@ impl Route {
         Some((route, None))
     }
 
-    /// What is at a path.
+    /// The route of a path.
     #[must_use]
     pub fn at(path: &str) -> Option<Self> {
         Self::find(path).map(|(route, _)| route)

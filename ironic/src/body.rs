@@ -109,7 +109,7 @@ fn version(base: &str) -> Value {
     })
 }
 
-/// What is served at all.
+/// The document that names the versions of the API.
 pub(crate) fn root(base: &str) -> Answer {
     let version = version(base);
     let body = json!({
@@ -121,7 +121,7 @@ pub(crate) fn root(base: &str) -> Answer {
     Answer::json(StatusCode::OK, &body)
 }
 
-/// What is served below `/v1`.
+/// The document that names the resources below `/v1`.
 pub(crate) fn v1(base: &str) -> Answer {
     let mut body = json!({
         "id": "v1",

@@ -1,5 +1,5 @@
-//! Takes requests in. A sender has shown nothing yet, so large bodies have few places, and each address has
-//! one of them.
+//! Takes requests in. A sender has shown nothing yet, so large bodies have few places, and each address
+//! has one of them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,13 +19,13 @@ use crate::{Answer, Asked, HEADERS, Request, Route, read};
 
 /// Bytes of a body that needs no place: every heartbeat of a real agent.
 pub const SMALL_BYTES: usize = 64 * 1024;
-/// Larger bodies at the same time: 16 MiB each, and as much again while one is parsed. Inspections take a
-/// second, and agents try again where there is no place.
+/// Larger bodies at the same time: 16 MiB each, and as much again while one is parsed. Inspections take
+/// a second, and agents try again where there is no place.
 const PLACES: usize = 4;
 /// How long a request waits for a place: less than the 30 s for which agents wait by default.
 const PLACE_TIME: Duration = Duration::from_secs(15);
-/// How long a body may take however little of it came. A packet that is lost twice takes as long; sixteen slow
-/// senders are given up before a request that waits behind them.
+/// How long a body may take however little of it came. A packet that is lost twice takes as long;
+/// sixteen slow senders are given up before a request that waits behind them.
 const FIRST_TIME: Duration = Duration::from_secs(3);
 /// Bytes that must come each second from then on, or the sender is given up: 1 Mbit/s.
 const BYTES_A_SECOND: u64 = 128 * 1024;
@@ -36,7 +36,7 @@ const BUSY: &str = "Too many large requests at the same time; try again.";
 const LARGE: &str = "The body is too large.";
 const SLOW: &str = "The body did not arrive in time.";
 
-/// Where requests are taken in; clones are the same one.
+/// The entrance for requests; clones are the same one.
 #[derive(Debug, Clone, Default)]
 pub struct Door {
     places: Arc<Places>,

@@ -30,7 +30,7 @@ const MESSAGE_MAX: usize = 1_024;
 pub struct Heartbeat {
     /// The machine.
     pub ident: Ident,
-    /// Where the agent takes commands.
+    /// The URL at which the agent takes commands.
     pub callback_url: String,
     /// Its token.
     pub token: RamdiskToken,
@@ -38,9 +38,9 @@ pub struct Heartbeat {
     pub agent_version: String,
     /// The certificate that it shows.
     pub verify_ca: Option<String>,
-    /// What it says of its work.
+    /// The state of its work.
     pub status: Option<AgentStatus>,
-    /// What it says about that.
+    /// Its message about that state.
     pub status_message: String,
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn answer(told: &Heartbeat, machines: &impl Machines, now: Timestamp)
     if booted < expected.heard.booted {
         return Outcome { effect: Effect::Outlived(node.serial), ..wrong };
     }
-    // Who told the token of a later boot than is known here saw that boot.
+    // An agent that told the token of a later boot than is known here saw that boot.
     expected.heard.booted = booted;
     let mut heard = node.heard();
     let before = heard.agent.take();
@@ -170,7 +170,7 @@ pub(crate) fn answer(told: &Heartbeat, machines: &impl Machines, now: Timestamp)
     }
     let is_vital = heard.token_told.is_none()
         || before.is_none_or(|before| before.verify_ca != agent.verify_ca);
-    // Who has the token was told it, if by another server.
+    // An agent that has the token was told it, if by another server.
     heard.token_told = heard.token_told.or(Some(node.told_at(now)));
     heard.agent = Some(agent);
     let observation = node.ramdisk_heard(heard);

@@ -15,8 +15,8 @@ use crate::lookup::usable;
 use crate::machines::{Machines, asked_by};
 use crate::{Effect, Outcome, lldp};
 
-/// Bytes of the texts of all disks of a machine: a thousand real ones have 70,000. So no inventory, which
-/// agents keep and replicate, is larger than half a megabyte.
+/// Bytes of the texts of all disks of a machine: a thousand real ones have 70,000. So no inventory,
+/// which agents keep and replicate, is larger than half a megabyte.
 const DISK_TEXT_MAX: usize = 128 * 1024;
 /// Characters that are kept of what failed in the ramdisk.
 const ERROR_MAX: usize = 4_096;
@@ -25,12 +25,12 @@ const ERROR_MAX: usize = 4_096;
 const STACKED: [&str; 9] =
     ["bond", "team", "br", "vlan", "vxlan", "macvlan", "macvtap", "ovs", "dummy"];
 
-/// What a ramdisk found.
+/// The findings of a ramdisk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// The UUID of the machine, where the ramdisk knows it.
     pub uuid: Option<Uuid>,
-    /// What it is made of.
+    /// The hardware of the machine.
     pub inventory: Inventory,
     /// What failed there.
     pub error: Option<String>,
@@ -136,7 +136,7 @@ pub(crate) fn answer(found: &Found, machines: &impl Machines) -> Outcome {
         Ok(node) => node,
         Err(missing) => return missing,
     };
-    // A ramdisk inspects before it looks itself up. Whoever comes later has no token to show.
+    // A ramdisk inspects before it looks itself up. A request after that lookup has no token to show.
     if node.heard().token_told.is_some() {
         return Outcome::missing();
     }

@@ -1,12 +1,12 @@
-//! Core: JSON of strangers: how deep it goes and how much it holds is known before it is parsed, and nothing
-//! of it must be there.
+//! Core: JSON of strangers: how deep it goes and how much it holds is known before it is parsed, and
+//! nothing of it must be there.
 
 use serde_json::Value;
 
 /// How deep a body may go: an inspection goes six deep.
 pub(crate) const DEPTH_MAX: usize = 25;
-/// How many values a body may hold: a machine with a thousand disks tells some twenty thousand, and a value
-/// takes up to a hundred bytes of memory, be it one byte of text.
+/// How many values a body may hold. A machine with a thousand disks tells some twenty thousand. A value
+/// takes up to a hundred bytes of memory, even if it is one byte of text.
 pub(crate) const VALUES_MAX: usize = 200_000;
 
 /// Parses a body. A byte that is no text, as names of hardware have, does not make it unreadable.

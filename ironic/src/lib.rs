@@ -1,8 +1,9 @@
 //! Ironic's API for the agents in ramdisks (ironic-python-agent), as far as those use it: lookup,
 //! heartbeat, and the end of an inspection.
 //!
-//! [`Door`] takes requests in and [`read`] makes a [`Asked`] of a request, without knowing a machine; [`answer`] answers it from what is
-//! known of machines, and says what is to be kept. So a front door can read, and the master answer.
+//! [`Door`] takes requests in. The function [`read`] makes an [`Asked`] of a request, without knowing a
+//! machine. Then [`answer`] answers it from what is known of machines, and says what is to be kept. So a
+//! front door can read, and the master answer.
 
 use std::fmt;
 
@@ -43,16 +44,17 @@ pub const HEARTBEAT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of an inspection, which may hold logs. Ironic's own limit.
 pub const INSPECTION_BYTES_MAX: usize = 16 << 20;
 
-/// What an answer leads to.
+/// A consequence of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
     Nothing,
     /// A request matches several machines, which is a trouble of the rack.
     Several(Several),
-    /// A heartbeat had the token of an earlier boot than the newest: what sent it should not run any more.
+    /// A heartbeat had the token of an earlier boot than the newest: what sent it should not run any
+    /// more.
     Outlived(Serial),
-    /// Something was heard. Where `is_vital`, it is durable before the answer leaves.
+    /// Something was heard. With `is_vital`, it is durable before the answer leaves.
     Heard {
         /// What.
         observation: Box<Observation>,
@@ -61,12 +63,12 @@ pub enum Effect {
     },
 }
 
-/// An answer with what it leads to.
+/// An answer with its consequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// The answer.
     pub answer: Answer,
-    /// What it leads to.
+    /// Its consequence.
     pub effect: Effect,
 }
 

@@ -41,8 +41,8 @@ pub(crate) fn neighbour(values: &[Value]) -> Option<Neighbour> {
     (found != Neighbour::default()).then_some(found)
 }
 
-/// The values of the first frame. A port may hear two switches, whose values then stand behind each other:
-/// each frame begins with the identity of its switch.
+/// The values of the first frame. A port may hear two switches, whose values then stand behind each
+/// other: each frame begins with the identity of its switch.
 fn first_frame(values: &[Value]) -> impl Iterator<Item = &Value> {
     let mut frames = 0;
     values.iter().take(VALUES_MAX).take_while(move |value| {
@@ -52,7 +52,7 @@ fn first_frame(values: &[Value]) -> impl Iterator<Item = &Value> {
     })
 }
 
-/// Type and value. One that is too long, or cut in the middle of a byte, is none.
+/// Type and value. A value that is too long, or cut in the middle of a byte, is none.
 fn read(value: &Value) -> Option<(u64, Vec<u8>)> {
     let [kind, value] = value.as_array()?.as_slice() else { return None };
     let digits = value.as_str()?;
@@ -60,8 +60,8 @@ fn read(value: &Value) -> Option<(u64, Vec<u8>)> {
     Some((kind.as_u64()?, bytes.filter(|bytes| !bytes.is_empty())?))
 }
 
-/// The identity of a switch or a port, whose first byte says what it is: an Ethernet address, an address of
-/// a network, or a text.
+/// The identity of a switch or a port, whose first byte says what it is: an Ethernet address, an address
+/// of a network, or a text.
 fn identity(bytes: &[u8], ethernet: u8, network: u8) -> String {
     let Some((kind, rest)) = bytes.split_first() else { return String::new() };
     if *kind == ethernet
@@ -145,7 +145,7 @@ mod tests {
             let all = [&first[..], &between, &second].concat();
             assert_eq!(neighbour(&all).as_ref(), Some(&told), "{between:?}");
         }
-        // One that tells its own chassis in a way that does not read begins a frame all the same.
+        // A chassis that does not read begins a frame all the same.
         let odd = [&first[..], &[json!([1, "zz"])], &second[1..]].concat();
         assert_eq!(neighbour(&odd), Some(told));
         assert_eq!(neighbour(&[json!([0, ""])]), None);

@@ -11,7 +11,7 @@ use crate::{Asked, Effect, Outcome};
 /// Seconds in which a heartbeat is due: agents send one each 18 to 36 s then. A machine that died is
 /// noticed in a minute, and ten thousand of them send some 370 a second.
 pub const HEARTBEAT_TIMEOUT_SECONDS: u32 = 60;
-/// What stands for a token that is not told.
+/// The text in place of a token that is not told.
 const MASKED: &str = "******";
 
 pub(crate) fn answer(
@@ -62,7 +62,8 @@ fn partial(node: &Node, base: &str) -> Value {
     })
 }
 
-/// What the agent is to do. Without the keys of TLS it keeps its own, which are up to date where it is.
+/// The configuration of the agent. Without the keys of TLS it keeps its own, which are up to date where
+/// it is.
 fn config(token: &str) -> Value {
     json!({
         "metrics": {

@@ -4,7 +4,7 @@ use model::power_cycle::{ExpectedRamdisk, Ramdisk, RamdiskToken};
 use model::rack::Observation;
 use model::{MacAddress, Serial, Timestamp, Uuid};
 
-/// What the server knows of machines.
+/// The server's knowledge of machines.
 pub trait Machines {
     /// The machines with this UUID, which is [`model::machine::node_uuid`].
     fn by_uuid(&self, uuid: Uuid) -> Vec<Node>;
@@ -14,7 +14,8 @@ pub trait Machines {
     fn by_serial(&self, serial: &Serial) -> Vec<Node>;
     /// The owner of the address that the request comes from.
     fn origin(&self, node: &Node) -> Origin;
-    /// Whether the token that counts as told was claimed for this answer, in the hearing of other servers.
+    /// Whether the token that counts as told was claimed for this answer, in the hearing of other
+    /// servers.
     fn has_claimed(&self, _node: &Node) -> bool {
         false
     }
@@ -64,8 +65,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// What was heard of the ramdisk that runs now; nothing of one of an earlier boot, but who was told the
-    /// token of a node.
+    /// The facts heard of the ramdisk that runs now. Of a ramdisk of an earlier boot, only the client
+    /// that was told the token of a node is kept.
     #[must_use]
     pub fn heard(&self) -> Ramdisk {
         let heard = self.ramdisk.as_ref().map(|expected| expected.heard.clone());
@@ -76,7 +77,7 @@ impl Node {
         Ramdisk { booted: heard.booted, enrolling: heard.enrolling, ..Ramdisk::default() }
     }
 
-    /// What a token that is told at `now` counts as: no clock puts it before the boot that it is for.
+    /// The time that counts for a token told at `now`: no clock puts it before the boot that it is for.
     pub(crate) fn told_at(&self, now: Timestamp) -> Timestamp {
         self.heard().booted.map_or(now, |booted| booted.max(now))
     }
@@ -99,18 +100,18 @@ pub fn is_told(heard: &Ramdisk) -> bool {
     heard.token_told.is_some_and(|told| heard.booted.is_none_or(|booted| told >= booted))
 }
 
-/// What two servers heard of one ramdisk: the later boot counts, and of the words the later.
+/// Merges what two servers heard of one ramdisk: the later boot counts, and of the words the later.
 #[must_use]
 pub fn merged(one: &Ramdisk, other: &Ramdisk) -> Ramdisk {
     let key = |heard: &Ramdisk| (heard.token_told, heard.agent.as_ref().map(|agent| agent.heard));
     let later = if key(other) > key(one) { other } else { one };
-    // Whoever was told first, by whichever agent.
+    // The client that was told first counts, by whichever agent.
     let enrolling = one.enrolling.into_iter().chain(other.enrolling).min();
     Ramdisk { booted: one.booted.max(other.booted), enrolling, ..later.clone() }
 }
 
-/// What is known of a machine that begins to boot: its ramdisk is another one from here on, with another
-/// token, and a later one than all that was heard, whatever the clocks of servers say.
+/// The record of a machine that begins to boot. From here on its ramdisk is another one, with another
+/// token. The boot is later than all that was heard, whatever the clocks of servers say.
 #[must_use]
 pub fn booting(heard: &Ramdisk, now: Timestamp) -> Ramdisk {
     let last = heard.token_told.max(heard.booted);

@@ -17,7 +17,7 @@ pub(crate) const OTHER_MAC: &str = "52:54:00:00:00:02";
 /// S1 and S2 expect a ramdisk; S3 has the card `:03` and expects none.
 pub(crate) struct World {
     pub(crate) nodes: Vec<(Node, Vec<MacAddress>)>,
-    /// Whose the address is that is asked from, for requests about this machine.
+    /// The owner of the address from which requests about this machine come.
     pub(crate) origin: Option<(&'static str, Origin)>,
     /// Whether the next lookup was claimed with other servers.
     pub(crate) claims: bool,
@@ -121,7 +121,7 @@ pub(crate) fn json(answer: &Answer) -> Value {
     serde_json::from_str(&answer.body).unwrap()
 }
 
-/// What a refusal says.
+/// The text of a refusal.
 pub(crate) fn why(answer: &Answer) -> String {
     let body = json(answer);
     let inner: Value = serde_json::from_str(body["error_message"].as_str().unwrap()).unwrap();

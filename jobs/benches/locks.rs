@@ -23,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const SLICES: u32 = 10;
 /// How long each figure is measured if the command line does not say, in milliseconds.
 const TIME_MS: u64 = 2_000;
-/// Turns of a block, between two looks at the clock: so many that looking costs nothing, so few that
+/// Turns of a block, between two looks at the clock. With so many, looking costs nothing; with so few,
 /// most blocks are over before another process is given the processor.
 const TURNS: u32 = 100;
 
@@ -67,7 +67,7 @@ fn node() -> LockName {
     LockName::member(Level::Node, "node1.example.com")
 }
 
-/// What a lock costs that knows no owners, levels, modes and waiters: a map behind a mutex.
+/// The cost of a lock that knows no owners, levels, modes and waiters: a map behind a mutex.
 fn map() -> Figure {
     let held = Mutex::new(HashMap::new());
     let name = node();

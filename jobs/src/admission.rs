@@ -13,13 +13,14 @@ pub const ROOM_PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks for room: the file writer makes a hundred files in that time.
 const ROOM_LOOK: Duration = Duration::from_millis(5);
 
-/// Where submissions wait for room, in the order in which they came. Only the first one looks.
+/// The line of submissions that wait for room, in the order in which they came. Only the first one
+/// looks.
 #[derive(Debug, Default)]
 pub struct Admission(Mutex<()>);
 
 impl Admission {
-    /// Passes when `admit` does. One that cannot pass soon waits for [`ROOM_PATIENCE`] at most;
-    /// what time does not mend is told at once.
+    /// Passes when `admit` does. A submission that cannot pass soon waits for [`ROOM_PATIENCE`] at most;
+    /// a refusal that time does not mend is told at once.
     ///
     /// # Errors
     /// Why there is no room.

@@ -1,8 +1,8 @@
 //! Reads archived jobs, which are on disk only; serves the listing of jobs and the queue's question
 //! how a job ended that another one depends on.
 //!
-//! Files are read on threads of their own, a few at a time, so that a slow disk or a large archive
-//! holds up nobody who does not ask for it.
+//! Files are read on threads of their own, a few at a time. So a slow disk or a large archive holds up
+//! nobody who does not ask for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

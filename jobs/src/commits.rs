@@ -1,6 +1,6 @@
-//! Where the writer's rounds become durable: on this machine's disk alone, or on a majority's; and
-//! the change from the one to the other while the master runs (decision 5). The path of a job from
-//! `writer` to the store.
+//! Makes the writer's rounds durable: on this machine's disk alone, or on a majority's. It changes from
+//! the one to the other while the master runs (decision 5). The path of a job from `writer` to the
+//! store.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -135,7 +135,7 @@ impl<C: Configuration> Commits<C> {
         self.submission_bytes_max
     }
 
-    /// What waits at the moment.
+    /// The changes that wait at the moment.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         match &*self.way.read() {
@@ -228,9 +228,9 @@ impl<C: Configuration> Commits<C> {
         Ok(())
     }
 
-    /// Takes nothing more. A committer has then committed what waited, its files are complete and
-    /// its lock is free. What waits for a proposer is still proposed, and the proposer's end tells
-    /// when that is over; its engine stays, for it goes on following. Later calls do nothing.
+    /// Takes nothing more. A committer has then committed what waited, its files are complete and its
+    /// lock is free. Changes that wait for a proposer are still proposed, and the proposer's end tells
+    /// when that is over. Its engine stays, for it goes on following. Later calls do nothing.
     ///
     /// # Errors
     /// The files could not be completed; the next start will do it from the journal.

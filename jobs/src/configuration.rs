@@ -1,5 +1,5 @@
-//! What the queue knows of the configuration: it has changes applied to it, in one commit with the
-//! jobs that make them, and it holds two settings of the queue.
+//! The configuration as the queue knows it. Changes are applied to it in one commit with the jobs that
+//! make them. It holds two settings of the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -36,6 +36,6 @@ pub trait Configuration: Clone + Debug + Send + Sync + 'static {
     fn filter_rules(&self) -> &RuleMap;
 }
 
-/// What a transaction decides, given the newest configuration and the last job id that was given
-/// out: the changes, and a value for the transaction's owner.
+/// The decision of a transaction: the changes, and a value for its owner. The transaction gets the
+/// newest configuration and the last job id that was given out.
 pub type Decision<C, T> = Result<(Vec<<C as Configuration>::Change>, T), Exception>;

@@ -1,9 +1,9 @@
 //! Core: which job came of which request, so that a request that is sent again makes no second one.
 //!
-//! Clients send a submission anew when the connection is lost before the answer, and cannot know
-//! whether it was taken. What is remembered here is asked before anything else of a submission is
-//! looked at, also one whose first sending is not durable yet: answers leave in the order of
-//! commits, so the repeat is answered behind the first.
+//! Clients send a submission anew when the connection is lost before the answer, and cannot know whether
+//! it was taken. These requests are looked up before anything else of a submission is checked; they
+//! include those that are not durable yet. Answers leave in the order of commits, so the repeat is
+//! answered behind the first.
 
 use std::collections::VecDeque;
 
@@ -17,23 +17,23 @@ pub const REMEMBERED_SECONDS: i64 = 3_600;
 /// Most that the clock counts between two submissions. It may be set forward at any time, by more
 /// than an hour; where nobody submits for longer, what is known is known for longer.
 pub const STEP_SECONDS_MAX: i64 = 600;
-/// Jobs whose requests are remembered, some 100 MB. Remembering all of an hour at 20,000 a second
-/// would take gigabytes; beyond this the oldest are forgotten first. What that means: who submits
-/// more than 270 jobs a second for an hour has the last million known, and a request that is sent
-/// again later than that is taken as a new one.
+/// Jobs whose requests are remembered, some 100 MB. Remembering all of an hour at 20,000 a second would
+/// take gigabytes; beyond this the oldest are forgotten first. If clients submit more than 270 jobs a
+/// second for an hour, the last million are known. An older request that is sent again is taken as a new
+/// one.
 pub const REQUESTS_REMEMBERED_MAX: usize = 1_000_000;
 
 /// A job, and the request that it came of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remembered {
-    /// What its request is known by.
+    /// The id by which its request is known.
     pub request: RequestId,
     /// Its number.
     pub job: JobId,
 }
 
 impl Remembered {
-    /// What a stored job says of its request; none if that is not known again.
+    /// The request and the id of a stored job; none if the request is not known again.
     #[must_use]
     pub fn of(job: &Job) -> Option<Self> {
         Some(Self { request: job.request?, job: job.id })
@@ -92,7 +92,7 @@ impl Requests {
     /// Remembers a job that was accepted just now, or is known from an earlier life: when that was,
     /// another machine's clock said.
     pub fn note(&mut self, new: Remembered) {
-        // One that was forgotten and sent again is in two job files; the first is as good.
+        // A request that was forgotten and sent again is in two job files; the first is as good.
         if self.jobs.contains_key(&new.request) {
             return;
         }
@@ -148,7 +148,7 @@ mod tests {
             let wanted = if ahead > 0 { 7 } else { 8 };
             assert_eq!(known(&moved), Some(wanted), "{ahead}");
         }
-        // Where nobody submitted for long, what is known is known for longer.
+        // After a long time without submissions, requests are known for longer.
         assert_eq!(known(&[now, now - 100 * hour]), None);
         assert_eq!(known(&[]), None);
     }

@@ -6,10 +6,10 @@ use foldhash::HashMap;
 use model::opcode::common::{Dependency, DependsOn};
 use model::{JobId, JobStatus};
 
-/// Who waits for whom, and how those ended that somebody still asks about.
+/// The jobs that wait for others, and the ends of jobs that somebody still asks about.
 #[derive(Debug, Default)]
 pub struct Dependencies {
-    /// Who waits for a job, and for which ends of it.
+    /// The jobs that wait for a job, and for which ends of it.
     waiters: HashMap<JobId, BTreeMap<JobId, Statuses>>,
     waiting: HashMap<JobId, Waiting>,
     ended: HashMap<JobId, Ended>,
@@ -34,7 +34,7 @@ impl Statuses {
         Self(u8::MAX)
     }
 
-    /// Those that a dependency names; all, if it names none.
+    /// The statuses that a dependency names; all, if it names none.
     fn good(named: &[JobStatus]) -> Self {
         if named.is_empty() {
             return Self::all();
@@ -117,8 +117,8 @@ impl Dependencies {
         }
     }
 
-    /// A job ended; gives the jobs that waited for it and have something to decide now: nothing is
-    /// left that they wait for, or this end is not as it should be.
+    /// A job ended. Gives the jobs that waited for it and have something to decide now: nothing is left
+    /// to wait for, or this end is not as it should be.
     pub fn ended(&mut self, job: JobId, status: JobStatus) -> Vec<JobId> {
         let waiters = self.waiters.remove(&job).unwrap_or_default();
         let mut woken = Vec::new();

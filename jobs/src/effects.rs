@@ -8,7 +8,7 @@ use model::{Job, JobId, Timestamp};
 
 use crate::event::{Replies, Reply};
 
-/// What the writer has to do after events were handled; everything in it becomes one commit.
+/// The writer's work after events were handled; everything in it becomes one commit.
 #[derive(Debug)]
 pub struct Effects<R: Replies> {
     /// The time of the event that is being handled.

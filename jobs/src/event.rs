@@ -1,4 +1,4 @@
-//! What happens to the queue, and what each event is answered.
+//! The events of the queue, and the answer to each.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::filter::RuleMap;
 use crate::submit::Submission;
 
-/// Where answers go: into channels, or to numbers in tests.
+/// The destination of answers: channels, or numbers in tests.
 pub trait Replies: Debug + 'static {
     /// The way of one answer.
     type To<T: Debug + Send + 'static>: Debug + Send;
@@ -25,7 +25,7 @@ impl Replies for Channels {
     type To<T: Debug + Send + 'static> = oneshot::Sender<T>;
 }
 
-/// What becomes of a submission.
+/// The outcome of a submission.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Submitted {
     /// For each job its id, or why it was refused.
@@ -36,7 +36,7 @@ pub enum Submitted {
     LookUp(Vec<Submission>, BTreeSet<JobId>),
 }
 
-/// What one run of archiving came to.
+/// The result of one run of archiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoArchived {
     /// Jobs archived.
@@ -56,7 +56,7 @@ pub enum Reply<R: Replies> {
     Done(R::To<bool>, bool),
     /// To a run of archiving.
     AutoArchived(R::To<AutoArchived>, AutoArchived),
-    /// What was waited for is durable and visible.
+    /// The change that was waited for is durable and visible.
     Visible(R::To<()>),
 }
 
@@ -73,7 +73,7 @@ impl Reply<Channels> {
     }
 }
 
-/// What happens to the queue. `R` says where answers go.
+/// An event of the queue. `R` says where answers go.
 #[derive(Debug)]
 pub enum Event<R: Replies> {
     /// A client submits jobs.
@@ -161,15 +161,15 @@ pub enum Event<R: Replies> {
         job: JobId,
         /// Its place in the job.
         op: usize,
-        /// What kind of message.
+        /// The kind of message.
         kind: LogType,
         /// The message.
         message: Value,
         /// Told when clients can see it.
         visible: Option<R::To<()>>,
     },
-    /// The next opcode of a job does not begin here any more: the leadership ends, and whoever is master next
-    /// has it run, unless somebody wants it canceled or killed.
+    /// The next opcode of a job does not begin here any more: the leadership ends. The next master has
+    /// it run, unless somebody wants it canceled or killed.
     Withdrawn {
         /// The job.
         job: JobId,

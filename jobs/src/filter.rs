@@ -1,8 +1,8 @@
 //! Core: filter rules: which jobs a rule is for, and which rule decides on a job.
 //!
-//! Rules are looked at by priority, then watermark, then id. The first whose predicates all hold,
-//! and whose action is not `CONTINUE`, decides. What it says depends on the job's id, opcodes and
-//! reason trails alone, so it is worked out once for each job and each change of the rules.
+//! Rules are looked at by priority, then watermark, then id. The first whose predicates all hold, and
+//! whose action is not `CONTINUE`, decides. Its decision depends on the job's id, opcodes and reason
+//! trails alone, so it is worked out once for each job and each change of the rules.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub enum RuleError {
     Condition {
         /// Which predicate, from 1.
         place: usize,
-        /// What is wrong with it.
+        /// The fault in the condition.
         #[source]
         error: serde_json::Error,
     },
@@ -54,9 +54,9 @@ pub enum RuleError {
         place: usize,
         /// What it names.
         field: String,
-        /// What it is about.
+        /// The subject of the condition.
         about: &'static str,
-        /// What it may name.
+        /// The fields that it may name.
         known: &'static str,
     },
     /// A condition on a job's id with other text than the one word.
@@ -114,7 +114,7 @@ struct Condition {
     fields: Vec<String>,
 }
 
-/// What a rule takes of the limits that all rules share.
+/// The share of a rule in the limits for all rules together.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     conditions: usize,
@@ -140,7 +140,7 @@ impl Rule {
         Ok(Self { document, conditions, size })
     }
 
-    /// What was said when the rule was made, if anything.
+    /// The reason that was given when the rule was made, if any.
     #[must_use]
     pub fn why(&self) -> Option<&str> {
         let said = self.document.reason_trail.iter().map(|entry| entry.1.as_str());
@@ -179,13 +179,13 @@ impl Rule {
         bounded("regular expressions in all filter rules together", size.patterns, PATTERNS_MAX)
     }
 
-    /// What becomes of the jobs that it is for.
+    /// Its action on the jobs that it is for.
     #[must_use]
     pub fn action(&self) -> FilterAction {
         self.document.action
     }
 
-    /// What the order of rules goes by.
+    /// The key by which rules are ordered.
     fn turn(&self) -> (u32, u64, &str) {
         (self.document.priority, self.document.watermark, &self.document.uuid)
     }
@@ -329,7 +329,7 @@ pub struct Rules {
     ordered: Vec<Arc<Rule>>,
 }
 
-/// What a change of the rules means for jobs on which they were worked out before.
+/// A change of the rules, for jobs on which the rules were worked out before.
 #[derive(Debug)]
 pub struct Change {
     /// The rules that are new or differ, in their order.

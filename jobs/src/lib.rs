@@ -1,12 +1,13 @@
 //! The job queue at work: what becomes of a submitted job.
 //!
 //! The path of a job, in reading order: [`submitter`] takes a submission once there is room
-//! ([`admission`]); the one writer ([`writer`] is the way to it, [`rounds`] its work) feeds [`state`], the core: one [`Event`] in, [`Effects`] out.
-//! A round of effects becomes one commit ([`commits`]); [`published`] shows what is committed, which is
-//! all that clients and waiters ever see. [`schedule`], [`filter`] and [`depend`] decide which jobs
-//! start; [`worker`] runs one opcode, which takes [`locks`]. [`deduplication`] recognises requests
-//! that are sent again, [`pause`] holds opcodes back, [`archive`] reads archived jobs, [`load`] reads
-//! the queue of a store, and [`recover`] says how its jobs continue under a new master.
+//! ([`admission`]). The way to the one writer is [`writer`], and [`rounds`] is its work. It feeds
+//! [`state`], the core: one [`Event`] in, [`Effects`] out. A round of effects becomes one commit
+//! ([`commits`]). The module [`published`] shows what is committed, which is all that clients and
+//! waiters ever see. The modules [`schedule`], [`filter`] and [`depend`] decide which jobs start;
+//! [`worker`] runs one opcode, which takes [`locks`]. The module [`deduplication`] recognises requests
+//! that are sent again, and [`pause`] holds opcodes back. The module [`archive`] reads archived jobs,
+//! [`load`] reads the queue of a store, and [`recover`] says how its jobs continue under a new master.
 //!
 //! This crate knows an opcode as work that wants locks, and the configuration as something that
 //! changes are applied to ([`Configuration`], [`Work`]).

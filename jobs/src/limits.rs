@@ -14,8 +14,8 @@ pub const LOG_ENTRIES_PER_OP_MAX: usize = 10_000;
 /// Jobs archived in one commit, so that a large archive run does not delay others.
 pub const ARCHIVED_PER_COMMIT_MAX: usize = 1_000;
 
-/// Queued jobs canceled by one event because a rule rejects them; the rest follow, so that a rule
-/// for all jobs does not write all of them at once.
+/// Queued jobs canceled by one event because a rule rejects them. The rest follow, so that a rule for
+/// all jobs does not write all of them at once.
 pub const REJECTED_AT_ONCE_MAX: usize = 1_000;
 /// Bytes of jobs changed by one event, from which on it cancels no more of them, likewise.
 pub const REJECTED_BYTES_MAX: usize = 16 << 20;
@@ -32,8 +32,8 @@ pub struct JobBytes {
 }
 
 impl JobBytes {
-    /// Limits under which every job fits a commit of `commit_bytes`: half of it for the opcodes, a
-    /// quarter at least for the log, and the same for the results.
+    /// Limits under which every job fits a commit of `commit_bytes`: half of it for the opcodes, and at
+    /// least a quarter each for the log and the results.
     #[must_use]
     pub fn within(commit_bytes: usize) -> Self {
         let ended = commit_bytes.saturating_sub(JOB_KEY_BYTES);
@@ -41,5 +41,5 @@ impl JobBytes {
     }
 }
 
-/// What a commit has of a job besides its file: its key, and its place in the batch.
+/// The bytes of a job in a commit besides its file: its key, and its place in the batch.
 const JOB_KEY_BYTES: usize = 256;

@@ -22,7 +22,7 @@ pub enum LoadError {
     Job {
         /// Its key.
         key: String,
-        /// What is wrong with it.
+        /// The fault in the file.
         #[source]
         error: JobFileError,
     },
@@ -63,7 +63,7 @@ pub fn update(
     Ok(())
 }
 
-/// Reads the live jobs alone, in the order of their ids. Where the store changes meanwhile, each is as
+/// Reads the live jobs alone, in the order of their ids. If the store changes meanwhile, each job is as
 /// it was at some moment.
 ///
 /// # Errors
@@ -139,7 +139,8 @@ const ARCHIVED_READ_MAX: usize = 10_000;
 /// an import leaves out so many that what was archived before it is not known again.
 const ABSENT_MAX: usize = 1_000;
 
-/// What archived jobs say of their requests, each read once: from before a member leads to its role entry.
+/// The requests of archived jobs, each read once. The value is kept from before a member leads to its
+/// role entry.
 #[derive(Debug, Clone, Default)]
 pub struct ArchivedRequests(HashMap<JobId, Option<Sent>>);
 
@@ -150,7 +151,7 @@ struct Sent {
     request: Option<Remembered>,
 }
 
-/// What a look back from the newest job found.
+/// The findings of a look back from the newest job.
 #[derive(Debug, Default)]
 struct LookedBack {
     requests: Vec<Remembered>,
@@ -226,9 +227,10 @@ impl ArchivedRequests {
     }
 }
 
-/// What jobs say of their requests: the live `jobs`, in the order of their ids, and the newest archived
-/// ones of up to `serial`, down to one that is an hour older than the newest. This machine's clock does
-/// not count: those of other ones said when they were received, of which none may have been right.
+/// Reads the requests of the live `jobs`, which are in the order of their ids, and of the newest
+/// archived jobs. It goes back from `serial` to a job that is an hour older than the newest. This
+/// machine's clock does not count: clocks of other machines said when the jobs were received, and none
+/// may have been right.
 ///
 /// # Errors
 /// The store cannot be read. An archived job that does not parse is told of in the log.

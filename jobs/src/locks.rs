@@ -1,8 +1,9 @@
-//! The lock manager: which job may touch what (Ganeti's 2.0 design, "Granular locking"; `docs/locking.md`).
+//! The lock manager: which job may touch what (Ganeti's 2.0 design, "Granular locking";
+//! `docs/locking.md`).
 //!
 //! Cores first: [`name`] (what can be locked), `table` (who holds it), [`plan`] (which requests are
-//! refused), `line` and [`waiting`] (who waits, and for what), [`explain`] (the same in words).
-//! [`manager`] and [`grant`] are the shell that logical units use.
+//! refused), `line` and [`waiting`] (who waits, and for what). The module [`explain`] says the same in
+//! words. The shell that logical units use is [`manager`] and [`grant`].
 
 pub mod explain;
 pub mod grant;

@@ -15,13 +15,13 @@ use contact::Contact;
 #[derive(Debug, Clone, Default)]
 pub struct Majority(Arc<Mutex<Seen>>);
 
-/// What the last look saw.
+/// The result of the last look.
 #[derive(Debug, Clone, Copy, Default)]
 enum Seen {
     /// A master that is alone is its own majority, and one that is new was heard just now.
     #[default]
     Own,
-    /// Then. Whoever looks late, since its process stood still, knows how late it is.
+    /// A majority was heard then. A process that looks late, since it stood still, knows how late it is.
     At(Instant),
     /// Longer ago than can be told, or never.
     Never,

@@ -1,6 +1,6 @@
-//! Where opcodes that have their locks wait while none may run: while the role is handed over, and
-//! once the leadership ends. What waits here, or for locks, is "waiting" on disk, and runs under the next
-//! master.
+//! The place where opcodes that have their locks wait while none may run: while the role is handed over,
+//! and once the leadership ends. An opcode that waits here, or for locks, is "waiting" on disk, and runs
+//! under the next master.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
-    /// Whoever has its locks runs.
+    /// An opcode that has its locks runs.
     #[default]
     Open,
     /// Nobody begins to run.

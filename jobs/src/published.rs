@@ -1,4 +1,4 @@
-//! What everybody but the writer sees: the state as it was last committed.
+//! The state as it was last committed, which everybody but the writer sees.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::configuration::Configuration;
 use crate::event::{Channels, Reply};
 use crate::view::View;
 
-/// What follows when a round is durable.
+/// The changes that become visible, and the answers that leave, when a round is durable.
 #[derive(Debug)]
 pub struct After<C> {
     pub(crate) changed: Vec<Arc<Job>>,
@@ -39,7 +39,7 @@ impl<C> Default for After<C> {
 }
 
 impl<C> After<C> {
-    /// What follows the first commit of a master: everything that it found becomes visible.
+    /// The news of the first commit of a master: everything that it found becomes visible.
     #[must_use]
     pub fn role_entry(jobs: Vec<Arc<Job>>, reply: oneshot::Sender<()>) -> Self {
         let told = Done::new(move |outcome| drop(outcome.map(|()| reply.send(()))));
@@ -127,7 +127,7 @@ pub struct Published<C> {
 }
 
 impl<C: Configuration> Published<C> {
-    /// What a master begins with, at position `begun_at`.
+    /// The state with which a master begins, at position `begun_at`.
     #[must_use]
     pub fn new(jobs: Arc<View>, config: Arc<C>, drained: bool, begun_at: u64) -> Self {
         let latest = RwLock::new(Arc::clone(&config));

@@ -1,5 +1,5 @@
-//! Core: what becomes of the jobs that a master finds when it takes the role (Ganeti's 2.0 design, "Job and
-//! opcode status"): queued ones run, those that waited are queued anew, those that ran have failed.
+//! Core: the fate of the jobs that a master finds when it takes the role (Ganeti's 2.0 design, "Job and
+//! opcode status"). Queued jobs run, jobs that waited are queued anew, and jobs that ran have failed.
 
 use std::sync::Arc;
 

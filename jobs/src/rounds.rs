@@ -2,9 +2,9 @@
 //! commits what it changes.
 //!
 //! Queue and configuration are cores; this shell feeds them, turns their effects into one commit a
-//! round, and starts and interrupts workers. While a commit is being made durable the next round's
-//! is formed, so batches grow with the load and a lone change waits for nobody. What opcodes report
-//! at once goes into the round that started them.
+//! round, and starts and interrupts workers. While a commit is being made durable the next round's is
+//! formed, so batches grow with the load and a lone change waits for nobody. Reports that opcodes make
+//! at once go into the round that started them.
 
 pub mod round;
 
@@ -31,12 +31,12 @@ use round::{Prepared, Round};
 /// Commands that go into one round: enough to fill a commit, few enough to keep answers flowing.
 const COMMANDS_PER_ROUND_MAX: usize = 512;
 
-/// How often a round takes what the opcodes that it started report at once into the same commit: a
-/// job that has nothing to wait for is durable with its submission. An opcode that waits for
-/// anything is not waited for.
+/// How often a round takes the first reports of the opcodes that it started into the same commit. So a
+/// job that has nothing to wait for is durable with its submission. An opcode that waits for anything is
+/// not waited for.
 const TURNS_PER_ROUND_MAX: usize = 4;
 
-/// What the writer works on.
+/// The state that the writer works on.
 #[derive(Debug)]
 pub struct State<C> {
     /// The queue, ahead of the disk by what is being committed.
@@ -45,7 +45,7 @@ pub struct State<C> {
     pub config: Arc<C>,
 }
 
-/// What the writer works with.
+/// The services that the writer works with.
 #[derive(Debug)]
 pub struct Tools<C: Configuration, W> {
     /// Gives the time of events.
@@ -71,7 +71,7 @@ impl Drop for EndsWithTheWriter {
     }
 }
 
-/// What a run of the writer begins with, and how it ends.
+/// The input of a run of the writer, and the signals that end it.
 #[derive(Debug)]
 pub struct Run {
     /// How archived jobs ended that live ones depend on.
@@ -125,7 +125,7 @@ pub async fn run<C: Configuration, W: Work>(
     }
 }
 
-/// Where commands become rounds.
+/// Makes rounds of commands.
 struct RoundBuilder<C: Configuration, W> {
     state: State<C>,
     tools: Tools<C, W>,
@@ -194,7 +194,7 @@ impl<C: Configuration, W: Work> RoundBuilder<C, W> {
             std::process::abort();
         }
         tracing::info!("changes are replicated from here on");
-        // Who asked may have left.
+        // The asker may have left.
         reply.send(()).unwrap_or(());
     }
 
@@ -247,8 +247,8 @@ impl<C: Configuration, W: Work> RoundBuilder<C, W> {
 
     /// Starts the opcodes of the round; whether there were any.
     ///
-    /// They begin before their start is durable. That shows to nobody: what they report and change
-    /// is committed with it or behind it, and agents are called only once it is.
+    /// They begin before their start is durable. Nobody sees that: their reports and changes are
+    /// committed with it or behind it, and agents are called only once it is durable.
     fn start(&mut self) -> bool {
         let start: Vec<Start> = std::mem::take(&mut self.round.effects.start);
         if self.closing.is_cancelled() {
@@ -275,8 +275,8 @@ impl<C: Configuration, W: Work> RoundBuilder<C, W> {
         }
     }
 
-    /// Commits the round, and interrupts whom it says. One that is `lone`, with nothing behind it
-    /// to be done meanwhile, is written on this thread if the disk is quick.
+    /// Commits the round, and interrupts whom it says. A round that is `lone`, with nothing behind it to
+    /// be done meanwhile, is written on this thread if the disk is quick.
     async fn finish_round(&mut self, lone: bool) {
         self.start();
         self.end_without_worker();
@@ -305,7 +305,7 @@ impl<C: Configuration, W: Work> RoundBuilder<C, W> {
             && !self.running.values().any(runs)
             && let Some(quiet) = self.quiet.take()
         {
-            // Who asked may have given up.
+            // The asker may have given up.
             quiet.send(()).unwrap_or(());
         }
     }

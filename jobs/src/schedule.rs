@@ -35,7 +35,7 @@ struct Lane {
     max: usize,
 }
 
-/// What stands between a job and its start.
+/// An obstacle between a job and its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Obstacle {
     /// It is paused.
@@ -137,7 +137,7 @@ impl Schedule {
         (self.master.running, self.agents.running)
     }
 
-    /// What stands between a job that is ready and its start.
+    /// The obstacles between a job that is ready and its start.
     #[must_use]
     pub fn obstacles(&self, job: JobId, priority: i32, reach: Reach, gate: &Gate) -> Vec<Obstacle> {
         let turn = (priority, job);

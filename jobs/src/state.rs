@@ -1,9 +1,9 @@
 //! Core: the live jobs and what each event makes of them: `asked` is what clients ask for, `running`
 //! what workers report, `ruled` what filter rules say, `waits` why jobs do not go on.
 //!
-//! The state here runs ahead of the disk by what is being committed. Nobody outside sees it:
-//! answers and the published view wait for the commit, and all commits are in one order, so
-//! whatever follows from a change can never be durable without it.
+//! The state here runs ahead of the disk by what is being committed. Nobody outside sees it: answers and
+//! the published view wait for the commit. All commits are in one order, so whatever follows from a
+//! change can never be durable without it.
 
 mod asked;
 mod ruled;
@@ -32,7 +32,7 @@ use crate::submit;
 
 /// Why an opcode behind a failed one has failed.
 pub const PRECEDING_FAILED: &str = "Preceding opcode failed";
-/// What a canceled opcode keeps as its result.
+/// The result that a canceled opcode keeps.
 pub const CANCELED: &str = "Job canceled by request";
 
 /// The queue: every job that is not archived.
@@ -65,7 +65,7 @@ struct Live<R: Replies> {
     rule: Option<Arc<Rule>>,
     /// Limits that it asks for by its reasons.
     asked: Vec<Limit>,
-    /// What it passes or passed, while it is in the schedule or runs.
+    /// The gate that it passes or passed, while it is in the schedule or runs.
     gate: Gate,
     /// Bytes of its file, roughly and rather too many.
     bytes: usize,

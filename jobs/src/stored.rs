@@ -95,7 +95,7 @@ mod tests {
                 let ends = ["error", "canceled"];
                 let goes_on = ["queued", "waiting", "canceling", "running"];
                 let wrong = (ends.contains(&one) && goes_on.contains(&other))
-                    // What was asked to end may stand before what has ended.
+                    // An opcode that was asked to end may stand before one that has ended.
                     || (ends.contains(&other) && goes_on.contains(&one) && one != "canceling");
                 assert_eq!(read.is_err(), wrong, "{one} {other}");
             }

@@ -40,8 +40,8 @@ impl Submission {
 /// Checks what must hold for the whole submission; one wrong opcode refuses all of it.
 ///
 /// # Errors
-/// Too many jobs, a job with too many or too large opcodes, a priority that a submission may not
-/// carry, a number outside its range, or a dependency on a status with which no job ends.
+/// There are too many jobs, a job has too many or too large opcodes, or a number is outside its range.
+/// Or a priority is not allowed in a submission, or a dependency names a status with which no job ends.
 pub fn check(jobs: Vec<Vec<OpInput>>, limits: JobBytes) -> Result<Vec<Submission>, Exception> {
     if jobs.len() > JOBS_PER_SUBMISSION_MAX {
         return Err(refused(format!(
@@ -89,11 +89,11 @@ fn refused(message: String) -> Exception {
     Exception::prereq(message, ErrorCode::WrongInput)
 }
 
-/// What a job's file holds besides its opcodes: id, times, submitter with name and place, request, and the
-/// reason why one opcode failed.
+/// The bytes of a job's file besides its opcodes: id, times, submitter with name and place, request, and
+/// the reason why one opcode failed.
 const JOB_BYTES: usize = 1_536;
-/// What a job's file holds of an opcode besides its parameters, its log and its result: status,
-/// times, the queue's entry in the reason trail, what follows from another opcode's failure, and
+/// The bytes of an opcode in a job's file, besides its parameters, its log and its result. They cover
+/// status, times, the queue's entry in the reason trail, what follows from another opcode's failure, and
 /// the last entry of its log.
 const OP_BYTES: usize = 448;
 
@@ -122,8 +122,8 @@ impl std::io::Write for Counter {
     }
 }
 
-/// Turns relative dependencies into job ids. `batch` holds the id of each earlier job of the
-/// submission, or none where that one was refused. What leaves the submission stays as it is: the job
+/// Turns relative dependencies into job ids. `batch` holds the id of each earlier job of the submission,
+/// or none where that one was refused. A dependency that leaves the submission stays as it is: the job
 /// fails when it would begin, as in Ganeti.
 ///
 /// # Errors

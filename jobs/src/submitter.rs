@@ -25,7 +25,7 @@ use crate::writer::Writer;
 /// so more than one means that jobs are archived at this very moment.
 const LOOK_UPS_MAX: usize = 100;
 
-/// Who submits: the user, and what the request is known by if it is sent again.
+/// The submitter: the user, and the digest by which the request is known if it is sent again.
 #[derive(Debug, Clone)]
 pub struct Sender {
     /// The user.
@@ -105,7 +105,7 @@ impl<C: Configuration> Submitter<C> {
         ))
     }
 
-    /// What comes of a change that the writer was asked for.
+    /// Waits for the result of a change that the writer was asked for.
     ///
     /// # Errors
     /// Its own; or a disk has taken nothing, or a majority has said nothing, for so long that nobody
@@ -149,8 +149,8 @@ impl<C: Configuration> Submitter<C> {
 /// How long a disk may take nothing before those who wait for it are told.
 const DISK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// For how long a majority of the voters may be silent before those who wait for it are told: it may
-/// come back at any time, and a client that knows goes to look for another master.
+/// How long a majority of the voters may be silent before those who wait for it are told. It may come
+/// back at any time, and a client that knows goes to look for another master.
 const MAJORITY_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at disk and majority.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

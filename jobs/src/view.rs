@@ -1,4 +1,4 @@
-//! What is committed: the only jobs that clients and waiters see.
+//! The committed jobs, the only ones that clients and waiters see.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use crate::event::{Event, Outcome};
 use crate::locks::{Locks, Owner};
 use crate::writer::Writer;
 
-/// What ends an opcode before it has done its work.
+/// The signals that end an opcode before it has done its work.
 #[derive(Debug, Clone, Default)]
 pub struct CancelHandle {
     /// Asks it to end before it changes anything, or between two of its steps.
@@ -61,8 +61,8 @@ impl<C: Configuration, W: Work> Workers<C, W> {
 
     /// Runs one opcode, as long as `handle` lets it.
     ///
-    /// One that stays on the master is taken as far as it comes without waiting before this
-    /// returns, since most have ended by then; whatever it waits for, it continues by itself.
+    /// An opcode that stays on the master is taken as far as it comes without waiting before this
+    /// returns: most have ended by then. If it has to wait, it continues by itself.
     pub fn start(&self, start: Start, handle: CancelHandle) {
         let near = start.input.reach() == Reach::Master;
         let mut work = Box::pin(run(Arc::clone(&self.work), self.writer.clone(), start, handle));
@@ -111,7 +111,7 @@ async fn named<T>(job: JobId, op: usize, work: impl Future<Output = T>) -> T {
     work.instrument(tracing::info_span!("op", %job, op)).await
 }
 
-/// What `work` comes to, or that it panicked; what it held is free then.
+/// The outcome of `work`, or that it panicked; everything that it held is free then.
 async fn unless_panicked(
     job: JobId,
     op: usize,

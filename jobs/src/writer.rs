@@ -33,7 +33,7 @@ pub const WAITS_ASKED_MAX: usize = 256;
 /// Why jobs wait, each by itself.
 pub type Waits = Vec<(JobId, Vec<Wait>)>;
 
-/// What the writer is asked to do.
+/// A request to the writer.
 pub enum Command<C: Configuration> {
     /// Something happened to the queue.
     Queue(Event<Channels>),
@@ -123,7 +123,7 @@ impl<C: Configuration> Writer<C> {
     /// Changes the configuration; returns what `decide` gave beside the changes, when they are
     /// durable. `decide` gets the newest configuration.
     ///
-    /// Where it is done for the opcode of a job, the opcode cannot be canceled from then on.
+    /// If `job` is given, its opcode cannot be canceled from then on.
     ///
     /// # Errors
     /// What `decide` says; [`ExceptionKind::JobCanceled`] if the job was canceled before; or the

@@ -1,8 +1,8 @@
-//! The client: blocking, one request at a time, for programs that start, ask and end. [`AsyncClient`] is for
-//! those that ask for many.
+//! The client: blocking, one request at a time, for programs that start, ask and end. [`AsyncClient`] is
+//! for those that ask for many.
 //!
-//! What to do when a call fails is the caller's to decide: nothing is sent twice by itself, since
-//! a submission without a stamp that is sent twice is two jobs.
+//! The caller decides what to do when a call fails. Nothing is sent twice by itself, since a submission
+//! without a stamp that is sent twice is two jobs.
 
 mod awaited;
 mod away;
@@ -34,7 +34,7 @@ pub enum ClientError {
     /// There is no socket: no master was started here.
     #[error("there is no socket `{path}`")]
     NoSocket {
-        /// Where it should be.
+        /// The path where it should be.
         path: PathBuf,
     },
     /// Nobody listens: the master that made the socket has ended.
@@ -54,35 +54,35 @@ pub enum ClientError {
     Connect {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         error: io::Error,
     },
     /// Nothing came in time. A change may have happened nevertheless.
     #[error("the master did not answer {method} in time")]
     TimedOut {
-        /// What was asked for.
+        /// The method that was called.
         method: &'static str,
     },
     /// The master closed the connection. A change may have happened nevertheless.
     #[error("the master closed the connection before it answered {method}")]
     Closed {
-        /// What was asked for.
+        /// The method that was called.
         method: &'static str,
     },
     /// The connection failed. A change may have happened nevertheless.
     #[error("the connection failed during {method}")]
     Io {
-        /// What was asked for.
+        /// The method that was called.
         method: &'static str,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         error: io::Error,
     },
     /// The request cannot be sent, or what came is no sequence of messages.
     #[error("{method} cannot be exchanged")]
     Frame {
-        /// What was asked for.
+        /// The method that was called.
         method: &'static str,
         /// Why not.
         #[source]

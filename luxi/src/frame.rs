@@ -40,7 +40,8 @@ impl Splitter {
         Self { buffer: BytesMut::new(), searched: 0, limit }
     }
 
-    /// Where the next bytes of the stream are to be appended; nothing else may be done to it.
+    /// The buffer to which the next bytes of the stream are to be appended; nothing else may be done to
+    /// it.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }

@@ -4,9 +4,9 @@
 //! turns. Names of methods, the order of their arguments and the shapes of their results are
 //! Ganeti's; what is ours is named `Gantry…`.
 //!
-//! In reading order: [`limits`] is every number there is, [`frame`] cuts the byte stream into
-//! messages, [`method`] is the table of methods, [`request`] and [`response`] are the two kinds of
-//! message, [`query`] is the language of lists and filters, [`server`] serves and [`client`] asks.
+//! In reading order: [`limits`] is every number there is, [`frame`] cuts the byte stream into messages,
+//! and [`method`] is the table of methods. The two kinds of message are [`request`] and [`response`];
+//! [`query`] is the language of lists and filters. Finally, [`server`] serves and [`client`] asks.
 #![warn(missing_docs)]
 #![warn(clippy::indexing_slicing)]
 

@@ -17,8 +17,8 @@ pub const LARGE_MESSAGES_PER_USER_MAX: usize = LARGE_MESSAGES_MAX / 4 * 3;
 /// Clients that wait to be accepted: hundreds of commands started by one loop come at once. The
 /// system takes the smaller of this and `net.core.somaxconn`, 4,096 as a rule.
 pub const BACKLOG: i32 = 1_024;
-/// Connections at the same time, most of them idle; one costs less than ten KiB then. Where a process
-/// may open fewer files than these and [`OTHER_FILES`], what is left of them, and half at least.
+/// Connections at the same time, most of them idle; one costs less than ten KiB then. A process that may
+/// open fewer files takes what [`OTHER_FILES`] leaves of them, and half at least.
 pub const CONNECTIONS_MAX: usize = 16_384;
 /// Files that a process keeps for everything but these connections.
 pub const OTHER_FILES: u64 = 2_048;
@@ -34,8 +34,8 @@ pub const MESSAGE_TIME: Duration = Duration::from_secs(30);
 pub const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// Answers up to this many bytes are not counted; most fit the buffer of their socket.
 pub const SMALL_ANSWER_BYTES: usize = 64 << 10;
-/// Bytes of longer answers that are not read yet, of all clients together: two of the longest. One user has
-/// three quarters of them.
+/// Bytes of longer answers that are not read yet, of all clients together: two of the longest. One user
+/// has three quarters of them.
 pub const UNREAD_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
 /// How long a client has to read a long answer before it may be cut off where others need room. A
 /// local one reads a hundred megabytes in a tenth of that.
@@ -56,7 +56,7 @@ pub const CHANGE_DEADLINE: Duration = Duration::from_secs(90);
 pub const WAIT_SECONDS_MAX: f64 = 89.0;
 /// Deadline of the methods that wait: [`WAIT_SECONDS_MAX`] and what the answer itself may take.
 pub const WAIT_DEADLINE: Duration = Duration::from_secs(99);
-/// What a client waits beyond a method's deadline, so that it sees the server's own words.
+/// The time that a client waits beyond a method's deadline, so that it sees the server's own words.
 pub const CLIENT_GRACE: Duration = Duration::from_secs(15);
 /// How long a client waits for a place in the server's queue of connections.
 pub const CONNECT_TIME: Duration = Duration::from_secs(30);

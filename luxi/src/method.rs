@@ -1,8 +1,8 @@
 //! Core: the table of methods: names, positional arguments, results.
 //!
-//! One entry is one method. Its struct has the arguments as fields, in the order of the wire; an
-//! argument after `default` may be left out by the client. [`Request`](crate::Request) has one
-//! variant for each, so that a server which forgets one does not compile.
+//! One entry is one method. Its struct has the arguments as fields, in the order of the wire. The client
+//! may leave out an argument after `default`. The enum [`Request`](crate::Request) has one variant for
+//! each method, so that a server which forgets one does not compile.
 
 mod args;
 mod class;
@@ -42,7 +42,7 @@ pub trait Method: Serialize + DeserializeOwned + Send + Sync + 'static {
     const ARGUMENTS: &'static str;
     /// How long it may take.
     const CLASS: Class;
-    /// Who may call it.
+    /// The role that its callers need.
     const ACCESS: Access;
     /// What success gives.
     type Reply: Serialize + DeserializeOwned + Send;
@@ -140,7 +140,7 @@ macro_rules! methods {
                 match self { $(Self::$name(_) => Class::$class,)+ }
             }
 
-            /// Who may call it.
+            /// The role that its callers need.
             #[must_use]
             pub const fn access(&self) -> Access {
                 match self { $(Self::$name(_) => Access::$access,)+ }
@@ -320,9 +320,9 @@ methods! {
         priority: u32;
         /// Which jobs it is for.
         predicates: Vec<Value>;
-        /// What becomes of them.
+        /// The action on these jobs.
         action: Value;
-        /// Who asked for it and why.
+        /// The sources of the request, and their reasons.
         reason: Vec<ReasonEntry>;
         /// The digest that the rule must have still; null replaces it whatever it has.
         unchanged: Option<String>, default null;
@@ -369,7 +369,7 @@ methods! {
     Change Administrator GantryStageSecret [
         /// The node that will be added.
         node_name: NodeName;
-        /// What `noded enroll` showed.
+        /// The secret that `noded enroll` showed.
         secret: StagedSecret;
     ] -> ();
 
@@ -378,7 +378,7 @@ methods! {
     Wait Administrator GantryMasterFailover [
         /// The node that is to be master.
         to: Option<NodeName>;
-        /// What is waived, and how long may be waited.
+        /// The checks that are waived, and how long to wait.
         request: RoleRequest;
     ] -> RoleTaken;
 
@@ -406,7 +406,8 @@ methods! {
     /// The rules by which machines get addresses; null where none are set.
     Query Read GantryIpam [] -> Option<IpamConfig>;
 
-    /// The digest of a document of the configuration, for `unchanged` of opcodes; null where there is none.
+    /// The digest of a document of the configuration, for `unchanged` of opcodes; null where there is
+    /// none.
     Query Read GantryDigest [
         /// Its key, such as `machines/SERIAL`.
         document: String;
@@ -417,7 +418,7 @@ methods! {
 
     /// Seal a secret, so that an opcode can carry it.
     Query Operator GantrySeal [
-        /// What for, as the opcode says: `disk-key/SERIAL/DISK`.
+        /// The purpose, as the opcode names it: `disk-key/SERIAL/DISK`.
         purpose: String;
         /// The secret in Base64: 1 to 4,096 bytes.
         secret: StagedSecret;

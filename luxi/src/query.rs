@@ -11,10 +11,10 @@ use serde_json::Value;
 
 pub use filter::{Filter, FilterError, Pattern};
 
-/// What stands in the description of a field before what the list leaves out.
+/// The text in the description of a field before what the list leaves out.
 pub const LEFT_OUT: &str = "Left out: ";
 
-/// What kind of values a field has, and thereby how they are shown.
+/// The kind of values of a field, which decides how they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FieldKind {
@@ -36,14 +36,14 @@ pub enum FieldKind {
     Unknown,
 }
 
-/// What a field is.
+/// The definition of a field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldDefinition {
     /// Its name in requests.
     pub name: Cow<'static, str>,
     /// Its title over a column; never empty.
     pub title: Cow<'static, str>,
-    /// What kind of values it has.
+    /// The kind of its values.
     pub kind: FieldKind,
     /// One line about it.
     pub doc: Cow<'static, str>,
@@ -66,7 +66,7 @@ impl FieldDefinition {
         }
     }
 
-    /// What stands for a field that does not exist.
+    /// The definition in place of a field that does not exist.
     #[must_use]
     pub fn unknown(name: &str) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Core: a request as bytes: `{"method": …, "args": […]}`; other keys are ignored, as `version`. One that
-//! begins with `{"for": {…}, ` is what the front door passes on of a client of its own.
+//! Core: a request as bytes: `{"method": …, "args": […]}`; other keys are ignored, as `version`. A
+//! message that begins with `{"for": {…}, ` comes from the front door, on behalf of a client of its own.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -33,13 +33,13 @@ pub enum ParseError {
     /// Not JSON, or not an object with both keys.
     #[error("the message is no JSON object with `method` and `args`: {why}")]
     Envelope {
-        /// Where and why not.
+        /// The place of the fault, and the reason.
         why: Malformed,
     },
     /// There is no such method.
     #[error("unknown method `{name}`")]
     Method {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
     },
     /// The arguments are not those of the method.
@@ -49,7 +49,7 @@ pub enum ParseError {
         method: String,
         /// What it takes.
         arguments: &'static str,
-        /// Where and why they do not fit.
+        /// The place where they do not fit, and the reason.
         why: Malformed,
     },
 }
@@ -62,7 +62,7 @@ const FOR: &[u8] = b"{\"for\":";
 pub struct Principal {
     /// Its name.
     pub user: String,
-    /// What it may do; none where the front door has decided by itself.
+    /// Its role; none where the front door has decided by itself.
     pub role: Option<Role>,
     /// Its address.
     pub address: IpAddr,
@@ -184,10 +184,10 @@ impl Request {
             })
     }
 
-    /// What this request of the user `uid` is known by when its arguments are sent again; `message`
-    /// is what it was read from. None if it submits no job, or if another request may well have the
-    /// same bytes: only an opcode that says at which nanosecond it was asked for differs from all
-    /// others.
+    /// The digest by which this request of the user `uid` is known when its arguments are sent again;
+    /// `message` is what it was read from. None if it submits no job, or if another request may well
+    /// have the same bytes. Only an opcode that says at which nanosecond it was asked for differs from
+    /// all others.
     #[must_use]
     pub fn digest(&self, uid: u32, message: &[u8]) -> Option<RequestDigest> {
         let stamped =

@@ -26,13 +26,13 @@ pub const ENDING: &str = "The master daemon is ending";
 /// know it again: the next master may have it, or none.
 pub const ENDED: &str = "The master daemon ended before the outcome was known";
 
-/// What a master says that refuses a change since it hears no majority of the voters. Clients know it
-/// again: nothing was done, and it may be asked again.
+/// The answer of a master that refuses a change since it hears no majority of the voters. Clients know
+/// it again: nothing was done, and it may be asked again.
 pub const CUT_OFF: &str = "This master hears no majority of the voters: nothing was done; try again, \
                            here when they are back, or on the new master";
 
-/// What a master says that has heard no majority of the voters for a while, of a change that was under
-/// way before. Clients know it again: another master may have it, or none.
+/// The answer of a master that has heard no majority of the voters for a while, to a change that was
+/// under way before. Clients know it again: another master may have it, or none.
 pub const UNCONFIRMED: &str = "This master hears no majority of the voters any more: whether this was \
                                done is not known; look before you try again";
 
@@ -74,18 +74,18 @@ impl Response {
         }
     }
 
-    /// What a client gets that sent no request.
+    /// The answer to a message that is no request.
     #[must_use]
     pub fn malformed(error: &ParseError) -> Self {
         Self::unreadable(&error.to_string())
     }
 
-    /// What a client gets whose message could not even be cut out of the stream.
+    /// The answer to a message that could not even be cut out of the stream.
     pub(crate) fn unreadable(why: &str) -> Self {
         Self::failed(&format!("{PARSE_FAILED}{why}"))
     }
 
-    /// What a client gets when we are at fault. The log has the rest.
+    /// The answer when the server is at fault. The log has the rest.
     #[must_use]
     pub fn internal_error() -> Self {
         Self::failure(&Exception::new(ExceptionKind::ProgrammerError, "internal error"))
@@ -147,7 +147,7 @@ impl Response {
     }
 }
 
-/// What ends an answer.
+/// The bytes that end an answer.
 const END: [u8; 2] = [b'}', ETX];
 
 fn close(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -176,21 +176,21 @@ impl Write for Bounded {
     }
 }
 
-/// What a server says beside the exception where no master answered: `docs/luxi.md`, "Where the
+/// The report of a server, beside the exception, where no master answered: `docs/luxi.md`, "Where the
 /// master is".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotMaster {
-    /// What became of the request.
+    /// The outcome of the request.
     pub outcome: Unserved,
     /// The master, as far as the server knows.
     #[serde(default)]
     pub master: Option<NodeName>,
-    /// Where that is reached, if it is known.
+    /// The address of the master, if it is known.
     #[serde(default)]
     pub address: Option<IpAddr>,
 }
 
-/// What became of a request that no master answered.
+/// The outcome of a request that no master answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unserved {
@@ -224,9 +224,9 @@ pub enum Failure {
     /// The message is no response, or its result not that of the method.
     #[error("the server's answer to {method} is malformed: {error}")]
     Malformed {
-        /// What was asked for.
+        /// The method that was called.
         method: &'static str,
-        /// What is wrong with the answer.
+        /// The fault in the answer.
         #[source]
         error: serde_json::Error,
     },
@@ -249,10 +249,10 @@ impl Coded for Failure {
     }
 }
 
-/// What a master answered.
+/// The answer of a master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MasterReply<R> {
-    /// What was asked for.
+    /// The result of the method.
     pub reply: R,
     /// For how long the master has heard no majority of the voters, where this may be old.
     pub stale: Option<Duration>,

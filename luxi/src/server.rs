@@ -1,7 +1,7 @@
 //! The server: one task per connection, one request at a time on each.
 //!
-//! It promises to a service that no client disturbs another: everything is bounded
-//! ([`Limits`]), and a panic in one request is answered with an internal error and ends there.
+//! It promises to a service that no client disturbs another. Everything is bounded ([`Limits`]), and a
+//! panic in one request is answered with an internal error and ends there.
 
 mod connection;
 mod listen;
@@ -38,7 +38,7 @@ use panic::caught;
 pub use rights::Rights;
 use socket::Socket;
 
-/// Who sent a request, as the kernel tells it, and what the socket makes of that.
+/// The sender of a request, as the kernel tells it, and its rights at the socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// User.
@@ -47,7 +47,7 @@ pub struct Caller {
     pub gid: u32,
     /// Process, if the kernel tells.
     pub pid: Option<i32>,
-    /// What it may do; nothing without a role.
+    /// Its role; without a role it may do nothing.
     pub role: Option<Role>,
     /// The way by which it came.
     pub interface: Interface,
@@ -63,8 +63,8 @@ impl Caller {
         Self { uid: 0, gid: 0, pid: None, role, interface, asker: None }
     }
 
-    /// Who asks by a message: another one, if it says so and its word counts. It then has no more rights
-    /// than either of them.
+    /// The caller on whose behalf a message asks: another one, if the message says so and its sender's
+    /// word counts. It then has no more rights than either of them.
     fn of_message(&self, rights: &Rights, message: &[u8]) -> Self {
         let mut caller = self.clone();
         let speaks = rights.may_speak(self.uid);
@@ -176,7 +176,7 @@ fn overdue(name: &str, class: Class, deadline: Duration) -> Exception {
     Exception::new(ExceptionKind::GenericError, told).coded(code)
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Shared<S> {
     service: Arc<S>,
     limits: Limits,
@@ -265,7 +265,7 @@ fn refused(no_room: NoRoom) -> Exception {
     Exception::new(ExceptionKind::GenericError, no_room.to_string()).coded(Code::Overloaded)
 }
 
-/// Who has connected, and with which role.
+/// The client that has connected, with its role.
 fn caller(stream: &UnixStream, rights: &Rights) -> std::io::Result<Caller> {
     let peer = stream.peer_cred()?;
     let (uid, gid) = (peer.uid(), peer.gid());

@@ -1,5 +1,5 @@
-//! The way to the agents: each call of the master under its epoch. [`made`] records which of them
-//! changed something; [`Signed`] is a node that waits for its certificate.
+//! The way to the agents: each call of the master under its epoch. The module [`made`] records which of
+//! them changed something; [`Signed`] is a node that waits for its certificate.
 
 pub(crate) mod allow_list;
 pub mod blobs;
@@ -190,7 +190,8 @@ impl Agents {
         Ok((certificate, fingerprint))
     }
 
-    /// Signs the request (PEM) of an agent for what it shows machines, which reach it at these addresses.
+    /// Signs the request (PEM) of an agent for what it shows machines, which reach it at these
+    /// addresses.
     ///
     /// # Errors
     /// The request is wrong.

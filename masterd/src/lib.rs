@@ -2,10 +2,10 @@
 //! queue itself is the crate `jobs`.
 //!
 //! A folder is a subject, and may use those before it. In reading order: [`config`] is what is committed;
-//! [`agents`] calls nodes; [`role`] is who is master; [`units`] is what a logical unit is and what it may do;
-//! [`machines`] and [`cluster`] hold the logical units of their objects; [`sync`] takes what agents saw and
-//! keeps what they should hold; [`health`] judges; [`store`] is for a store at rest; [`door`] answers
-//! clients; [`process`] puts all of it together.
+//! [`agents`] calls nodes; [`role`] is who is master. Then [`units`] is what a logical unit is and may
+//! do; [`machines`] and [`cluster`] hold the logical units of their objects. Then [`sync`] takes what
+//! agents saw and keeps what they should hold; [`health`] judges; [`store`] is for a store at rest.
+//! Last, [`door`] answers clients, and [`process`] puts all of it together.
 //!
 //! The path of a job: `door::guard` decides whether a request is answered, and `door::service` takes it.
 //! The crate `jobs` commits it, schedules it and takes its locks. `process::logical_units` runs the logical

@@ -1,11 +1,12 @@
 //! Machines and what they need to boot: inventory, life, power, images, templates, addresses, racks. Each
 //! subject has its logical units, and the fields of its lists beside them.
 //!
-//! In reading order: [`machine`] is the inventory and the life of each; [`bmc`] switches them, [`power_cycle`] is
-//! what is known of one start; [`observe`] takes in what agents saw. [`image`], [`asset`] and [`kernel`] are what
-//! they boot, `boot_template` and `network_template` the documents that they get, [`disk_key`] the keys of
-//! their disks. [`ipam`], [`network`], [`dhcp`] and [`lease`] are addresses. [`rack`] is the document that its
-//! agents serve, [`stranger`] who is in no inventory.
+//! In reading order: [`machine`] is the inventory and the life of each machine; [`bmc`] switches them.
+//! Then [`power_cycle`] is the record of one start; [`observe`] takes in what agents saw. Machines boot
+//! [`image`], [`asset`] and [`kernel`]; they get the documents of `boot_template` and
+//! `network_template`; [`disk_key`] has the keys of their disks. Addresses are in [`ipam`], [`network`],
+//! [`dhcp`] and [`lease`]. A rack's agents serve the document of [`rack`]; a [`stranger`] is in no
+//! inventory.
 
 pub mod asset;
 pub mod bmc;

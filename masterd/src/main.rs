@@ -33,8 +33,8 @@ const EXIT_CONFIGURATION: u8 = 2;
 const EXIT_NO_CLUSTER: u8 = 5;
 /// Exit status of a daemon that is not the master (Ganeti's).
 const EXIT_NOT_MASTER: u8 = 11;
-/// The variable by which a program that runs this one for its operator, as `gnt cluster` does for
-/// its `init`, says under which name to speak of itself: in usage and errors.
+/// A program that runs this one for its operator, as `gnt cluster` does for its `init`, sets this
+/// variable. It is the name of this program in usage and errors.
 const CALLED_AS: &str = "GANTRY_CALLED_AS";
 
 /// The command line; ends the program where it cannot be read.
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What there is to know goes to standard output, what is in the way to standard error.
+/// Findings go to standard output, obstacles to standard error.
 fn check_upgrade(layout: &Layout) -> ExitCode {
     let who = called_as().map_or_else(|| ME.to_owned(), |name| format!("{name} check-upgrade"));
     let found = match upgrade::look::look(layout) {

@@ -94,7 +94,7 @@ pub struct Options {
     pub executors: Executors,
     /// Where things live.
     pub layout: Layout,
-    /// What an answer rests on.
+    /// The durability of an answer.
     pub durability: Durability,
     /// Size of the journal's segments.
     pub segment_bytes: Option<u64>,
@@ -102,9 +102,9 @@ pub struct Options {
     pub ganeti_socket: Option<PathBuf>,
     /// A directory for the files that Ganeti's tools read.
     pub ganeti_ssconf: Option<PathBuf>,
-    /// Where numbers are served.
+    /// The endpoint for metrics.
     pub metrics: Endpoint,
-    /// Where other members ask; without it this node is no candidate.
+    /// The endpoint for other members; without it this node is no candidate.
     pub peers: Endpoint,
 }
 
@@ -164,9 +164,9 @@ pub enum DaemonError {
          start `masterd` again"
     )]
     OtherNode {
-        /// Whose store it is.
+        /// The owner of the store.
         there: NodeName,
-        /// Whose certificates.
+        /// The owner of the certificates.
         here: NodeName,
     },
     /// It is a copy from before another node had one.
@@ -205,7 +205,7 @@ pub enum DaemonError {
     Listen {
         /// Where.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
@@ -220,7 +220,7 @@ pub enum DaemonError {
     /// The store's header does not read.
     #[error("cannot tell whose store this is")]
     Header(#[from] HeaderError),
-    /// What a member left that is none any more does not go.
+    /// The store of a former member cannot be wiped.
     #[error("cannot finish to wipe a store")]
     Wipe(#[from] WipeError),
     /// The store of a member does not open.
@@ -299,7 +299,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         stage: Stage::Machine,
     };
     let (router, metrics) = (life.router.clone(), Arc::clone(&life.metrics));
-    // Where there is no store, no lock of one tells that another process is at work.
+    // Without a store there is no lock of one, which would tell that another process is at work.
     let _lock = crate::store::lock::take(&options.layout)?;
     let state = life.first().await?;
     // Both locks are held by now, so what is there is a leftover.
@@ -373,7 +373,7 @@ fn own_addresses(options: &Options) -> Vec<Listening> {
     all.into_iter().flatten().collect()
 }
 
-/// Where other members ask.
+/// The address for other members' requests, if there is one.
 fn peers_listening(endpoint: Endpoint) -> Option<Listening> {
     let of = |address| Listening { address, purpose: "the member protocol", option: "--peers" };
     endpoint.address().map(of)
@@ -450,7 +450,7 @@ async fn vital(part: impl Future<Output = ()>, broken: CancellationToken) {
     part.await;
 }
 
-/// What follows a store of a node that is alone, for tests.
+/// The follower for a store of a node that is alone, for tests.
 #[cfg(test)]
 pub(crate) fn nobody(root: &std::path::Path) -> crate::role::follow::Follower {
     crate::role::follow::Follower::of_nobody(root)

@@ -2,10 +2,10 @@
 //! `membership`; this asks and carries out.
 //!
 //! In reading order: [`precheck`] asks everyone before a failover, and `elected` ends it; [`load`] reads the
-//! store, with `prefetch` of its jobs; [`replicate`] has it followed by `members`, of which
-//! [`local_member`] is this one; `follow` keeps up with what is committed. [`majority`] stops a master that
-//! hears too few; [`standing`] tells how members stand; [`replicas`] and [`replica_audit`] find copies that
-//! differ.
+//! store, with `prefetch` of its jobs. Then [`replicate`] has the store followed by `members`, of which
+//! [`local_member`] is this one; `follow` keeps up with what is committed. [`majority`] stops a master
+//! that hears too few; [`standing`] tells how members stand; [`replicas`] and [`replica_audit`] find
+//! copies that differ.
 
 pub(crate) mod elected;
 pub(crate) mod follow;

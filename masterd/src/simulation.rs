@@ -1,12 +1,12 @@
-//! Whole lives of a master in one process: it runs on a disk in memory, with a clock that jumps and
-//! clients that do anything, and ends in the middle of an operation on the disk. What the clients
-//! were told before that must hold in every later life.
+//! Whole lives of a master in one process. The master runs on a disk in memory, with a clock that jumps
+//! and clients that do anything. It ends in the middle of an operation on the disk. The answers to
+//! clients before that must hold in every later life.
 //!
-//! A seed decides everything: what the clients do, in which order all steps are taken, where the
-//! world ends and what the power cut leaves. `SEED=n cargo xtask test simulation` repeats one.
-//! [`client`] is what the clients do, [`oracle`] what they were told. [`endless`] and [`canceled`] need
-//! no chance.
-//! [`cluster`] is the same with several members, of which one is master.
+//! A seed decides everything: what the clients do, in which order all steps are taken, where the world
+//! ends and what the power cut leaves. `SEED=n cargo xtask test simulation` repeats one.
+//!
+//! The clients act in [`client`]; [`oracle`] has the answers that they got. Chance has no part in
+//! [`endless`] and [`canceled`]. Several members, of which one is master, live in [`cluster`].
 
 mod canceled;
 mod client;
@@ -59,7 +59,7 @@ const BEGIN: i64 = 1_700_000_000_000_000;
 /// The clock jumps by at most so much, in both directions: some 12 years.
 const JUMP_SECONDS_MAX: usize = 1 << 28;
 
-/// What every history begins with: a new cluster, made by the code that makes real ones.
+/// The start of every history: a new cluster, made by the code that makes real ones.
 struct Ground {
     layout: Layout,
     documents: Vec<Change>,
@@ -232,10 +232,10 @@ impl Drop for Release {
     }
 }
 
-/// Where clients put down what they are told, and the disk that may have ended.
+/// The oracle, where clients put down their answers, and the disk that may have ended.
 type Told = (Arc<Mutex<Oracle>>, Excuse);
 
-/// What a life begins with.
+/// The start of a life.
 struct Start {
     store: Store,
     found: Found,
@@ -356,7 +356,7 @@ impl Daemon {
 
     async fn stop(self) {
         self.closing.cancel();
-        // What still runs is failed by the next start.
+        // The next start fails the jobs that still run.
         drop(tokio::time::timeout(Duration::from_secs(1), self.opcodes.join()).await);
         self.stop.cancel();
         self.background.join().await;

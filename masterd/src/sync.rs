@@ -1,6 +1,6 @@
-//! Takes what agents saw and commits it, and sees to it that
-//! agents serve the newest document of their rack, that none but the master's has its address, and
-//! that all have the files of who that is and the list of who may call them.
+//! Commits what agents saw. Sees to it that agents serve the newest document of their rack, and that
+//! only the master's agent has its address. All agents get the files that name the master, and the list
+//! of permitted callers.
 //!
 //! This is a reconciler: it looks, and what is to be done to the cluster it submits as a job.
 
@@ -62,7 +62,7 @@ const FILES_AGAIN: Duration = Duration::from_secs(30);
 /// Racks of one agent whose refused events are logged: a log that names more helps nobody.
 const REFUSED_RACKS_MAX: usize = 64;
 
-/// What is kept at every agent.
+/// The state that is kept at every agent.
 #[derive(Debug, Clone)]
 struct AllKept {
     files: Wanted<Ssconf>,
@@ -97,7 +97,7 @@ pub struct AgentSync {
     pub(crate) address: Arc<MoveAddress>,
     /// Counts events.
     pub(crate) metrics: Arc<Metrics>,
-    /// Where the files of images are.
+    /// The source of image files.
     pub(crate) source: Arc<Source>,
     /// Gives the time.
     pub(crate) clock: Clock,
@@ -158,7 +158,7 @@ fn same_agent(now: &Node, before: &Node) -> bool {
         && (now.role == NodeRole::Offline) == (before.role == NodeRole::Offline)
 }
 
-/// What the master remembers of one agent between exchanges.
+/// The master's memory of one agent between exchanges.
 #[derive(Debug, Default)]
 struct Conversation {
     incarnation: Option<Uuid>,

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Parts that several tests need.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -178,7 +178,7 @@ const CLUSTER: Uuid = Uuid::from_u128(7);
 
 /// Node n1, which asks, and the house of n2, which answers behind its door.
 pub(crate) struct AskedHouse {
-    /// What n2 is to do.
+    /// The commands for n2.
     pub(crate) commands: mpsc::Receiver<RoleCommand>,
     /// By which n1 asks.
     pub(crate) book: PeerBook,

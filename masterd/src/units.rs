@@ -1,5 +1,5 @@
 //! Logical units: what each opcode does (Ganeti's 2.0 design: ExpandNames, locks by level, CheckPrereq,
-//! Exec). What `check` established is a value that `exec` consumes.
+//! Exec). The result of `check` is a value that `exec` consumes.
 
 pub mod context;
 pub mod list;
@@ -45,9 +45,9 @@ impl From<Exception> for Failure {
     }
 }
 
-/// What an opcode does.
+/// The work of an opcode.
 pub(crate) trait LogicalUnit: Verb + Sized {
-    /// What `check` established and `exec` relies on.
+    /// The facts that `check` established, for `exec`.
     type Plan: Send;
 
     /// Whether it works through a list, and is canceled between two steps, whatever it changed. It looks
@@ -55,7 +55,7 @@ pub(crate) trait LogicalUnit: Verb + Sized {
     /// wait, as long as they have changed nothing.
     const BY_STEPS: bool = false;
 
-    /// How it takes the big lock, which who needs the whole cluster still takes exclusively.
+    /// How it takes the big lock; a unit that needs the whole cluster still takes it exclusively.
     fn big_lock(&self) -> Option<Mode> {
         Some(Mode::Shared)
     }
@@ -72,8 +72,8 @@ pub(crate) trait LogicalUnit: Verb + Sized {
     /// A parameter names what is not there.
     fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception>;
 
-    /// How many locks of a level are enough, where those that are free at the moment will do
-    /// (opportunistic locking); none where all of them are needed, as by most units.
+    /// How many locks of a level are enough, where those that are free now will do (opportunistic
+    /// locking). None where all of them are needed, as by most units.
     fn enough(&self, _level: Level) -> Option<usize> {
         None
     }
@@ -164,7 +164,7 @@ async fn lock<U: LogicalUnit + Sync>(unit: &U, context: &mut Context) -> Result<
     Ok(())
 }
 
-/// What the unit does with its locks; none if it was only to check.
+/// Runs the unit under its locks; none if it was only to check.
 async fn check_and_exec<U: LogicalUnit + Sync>(
     unit: U,
     context: &mut Context,
@@ -180,7 +180,7 @@ async fn check_and_exec<U: LogicalUnit + Sync>(
     unit.exec(plan, context).await.map(Some)
 }
 
-/// What was asked for makes no sense.
+/// The failure of a request that makes no sense.
 pub(crate) fn wrong(text: impl Into<String>) -> Exception {
     Exception::prereq(text, ErrorCode::WrongInput)
 }

@@ -1,6 +1,6 @@
 //! Core: up to where members are known to hold the log (docs/replication.md).
 //!
-//! Only what is committed counts: a later leader may cut the rest, and who ends before that then has
+//! Only committed entries count: a later leader may cut the rest, and a member without those has then
 //! forgotten nothing.
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ pub fn recorded(member: &Member) -> Position {
     })
 }
 
-/// What is to be recorded of a member that has fallen silent, and is known to hold this much; none
-/// where that is recorded.
+/// The position to record of a member that has fallen silent, and is known to hold this much. None where
+/// that is recorded.
 #[must_use]
 pub fn to_record(member: &Member, known: Position) -> Option<node::Acknowledged> {
     let Position { epoch, index } = known;
@@ -26,10 +26,10 @@ pub fn to_record(member: &Member, known: Position) -> Option<node::Acknowledged>
     (known > recorded(member)).then_some(at)
 }
 
-/// What is known of all members. It never goes back.
+/// The known logs of all members. This knowledge never goes back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// Whose answers are counted at the moment.
+    /// The leadership whose answers are counted at the moment.
     leadership: Epoch,
     /// The newest entry that is committed, as that leader says.
     committed: Position,
@@ -40,8 +40,8 @@ pub struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// The leader of `leadership`, which knows that all up to `committed` is, heard from `member` that it
-    /// has all up to `matched`; none where it heard that it is there.
+    /// Notes that the leader of `leadership` heard from `member`, which has all up to `matched`; none
+    /// where it only is there. The leader knows that all up to `committed` is committed.
     pub fn heard(
         &mut self,
         leadership: Epoch,
@@ -53,7 +53,7 @@ impl Acknowledged {
             return;
         }
         if leadership > self.leadership {
-            // What the leader of before was told, the next one may have cut.
+            // The next leader may have cut entries that the former one was told of.
             self.leadership = leadership;
             self.matched.clear();
         }

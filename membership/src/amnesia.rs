@@ -1,7 +1,7 @@
 //! Core: whether a member remembers what it said (docs/replication.md).
 //!
-//! A vote and an acknowledgement are promises. Who comes back with an emptied, older or other disk
-//! does not know what it promised, and must not promise again under the same id.
+//! A vote and an acknowledgement are promises. A member that comes back with an emptied, older or other
+//! disk does not know its promises. It must not promise again under the same id.
 
 use model::Code;
 use queue_format::{Epoch, Position};
@@ -23,23 +23,23 @@ pub struct Expected {
 pub enum Found {
     /// None: the directory is empty or new.
     Nothing,
-    /// One that cannot be read to its end.
+    /// A store that cannot be read to its end.
     Broken {
-        /// What is wrong with it, with the file's name.
+        /// The fault, with the file's name.
         why: String,
     },
-    /// One that can be read.
+    /// A store that can be read.
     Store {
-        /// Whose it says it is.
+        /// The member id in it.
         member: u64,
-        /// Which it says it is.
+        /// The incarnation in it.
         incarnation: Uuid,
         /// Its last durable entry.
         last: Position,
     },
 }
 
-/// What a member's memory is worth.
+/// How far a member's memory can be relied on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Memory {
     /// It has what it promised.
@@ -51,11 +51,11 @@ pub enum Memory {
          {expected_member} was invited"
     )]
     WrongIncarnation {
-        /// Whose store it is.
+        /// The member whose store it is.
         member: u64,
         /// Which store it is.
         incarnation: Uuid,
-        /// Whose it should be.
+        /// The member whose store it should be.
         expected_member: u64,
         /// Which it should be.
         expected_incarnation: Uuid,
@@ -66,7 +66,7 @@ pub enum Memory {
     /// The store cannot be read to its end.
     #[error("has a damaged store: {why}")]
     Damaged {
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// It ends before an entry that it acknowledged: an older copy was put back.
@@ -74,7 +74,7 @@ pub enum Memory {
     Reverted {
         /// Where it ends.
         last: Position,
-        /// Where it must at least end.
+        /// The position that it must at least reach.
         acknowledged: Position,
     },
     /// It does not know that it led: a vote is durable before its leader adds an entry.
@@ -134,7 +134,7 @@ impl Memory {
         }
     }
 
-    /// What an operator does about it; empty where there is nothing to do.
+    /// The remedy for an operator; empty where there is nothing to do.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {

@@ -92,7 +92,7 @@ mod tests {
             (3, 0, SILENCE_MS + 2 * TURN_MS + 1, true),
             // It led itself.
             (1, 1, SILENCE_MS + 2 * TURN_MS + 1, true),
-            // Who does not vote never tries.
+            // A member that does not vote never tries.
             (4, 1, day, false),
         ] {
             let found = tries(member, led, Some(silent_ms), day);

@@ -1,8 +1,8 @@
-//! Core: whether a node may take the master role (Ganeti's 2.0 design, "Master startup/failover", docs/failover.md).
+//! Core: whether a node may take the master role (Ganeti's 2.0 design, "Master startup/failover",
+//! docs/failover.md).
 //!
-//! Everyone is asked, and each answer becomes a [`Row`]; what all rows say together is the
-//! [`Decision`]. [`reason`] holds every reason there is, with what to do about it; `weigh` judges one
-//! answer; `decide` all of them.
+//! Everyone is asked, and each answer becomes a [`Row`]; all rows together make the [`Decision`]. Every
+//! reason there is, with its remedy, is in [`reason`]; `weigh` judges one answer; `decide` all of them.
 //!
 //! This check does not replace the engine's election, which comes after it and keeps what is
 //! committed. It keeps the role where it belongs, and tells an operator beforehand what an election
@@ -38,7 +38,7 @@ pub enum Attempt {
     Automatic,
 }
 
-/// What the operator waives.
+/// The operator's waivers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waivers {
     /// `--candidates-only`: the majority of nodes, never that of voters.
@@ -47,12 +47,12 @@ pub struct Waivers {
     pub no_voting: bool,
     /// `--yes-do-it`.
     pub yes_do_it: bool,
-    /// `--ignore-node`: nodes that are not counted, and nothing is fetched from them. Their seats as voters
-    /// still count, and so does what their stores know to be committed.
+    /// `--ignore-node`: nodes that are not counted, and nothing is fetched from them. Their seats as
+    /// voters still count, and so does what their stores know to be committed.
     pub ignored: BTreeSet<NodeName>,
 }
 
-/// What a member is to majorities.
+/// A member's part in majorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Voting {
     /// Its word counts.
@@ -72,7 +72,7 @@ impl Voting {
 /// A node's place among the members, by the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// What it is to majorities.
+    /// Its part in majorities.
     pub seat: Voting,
     /// It is never master, whether it votes or, where that would make votes even, does not.
     pub witness: bool,
@@ -89,8 +89,8 @@ pub struct RoleEntry {
     pub epoch: Epoch,
 }
 
-/// A leadership of which this node was told, and that its own store does not know: another store has entries
-/// that were committed in it.
+/// A leadership of which this node was told, and that its own store does not know: another store has
+/// entries that were committed in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Later {
@@ -105,7 +105,7 @@ pub struct Later {
 pub enum Silence {
     /// No answer in time.
     Unreachable {
-        /// What the network said.
+        /// The network's error.
         why: String,
     },
     /// It is there, and does not answer this node, or not with an answer.
@@ -115,21 +115,21 @@ pub enum Silence {
     },
     /// It belongs to another cluster.
     AnotherCluster {
-        /// That cluster's UUID, or by what else it is told from this one.
+        /// The other cluster's UUID, or another mark by which it is told from this one.
         which: String,
     },
 }
 
-/// What a node's agent says.
+/// The answer of a node's agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSays {
     /// The epoch that it obeys; the default if none has called it.
     pub obeys: Epoch,
-    /// Whom it knows as master.
+    /// The master that it knows.
     pub master: Option<NodeName>,
 }
 
-/// What a member's `masterd` says.
+/// The answer of a member's `masterd`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSays {
     /// Its store, and where that ends.
@@ -163,12 +163,12 @@ pub struct Asked {
     pub store: Option<Result<StoreSays, Silence>>,
 }
 
-/// Who wants what, and all that was answered.
+/// The attempt of a node, and all answers to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// What is attempted.
     pub attempt: Attempt,
-    /// What the operator waives.
+    /// The operator's waivers.
     pub waivers: Waivers,
     /// The node that wants the role.
     pub taker: NodeName,
@@ -177,15 +177,15 @@ pub struct Question {
     /// The sets of voters of the taker's log, a majority of each of which is needed: one, or both while
     /// one is changed for the other. Empty where it has none, and the seats alone tell.
     pub voters: Vec<BTreeSet<u64>>,
-    /// What the taker was told before of a leadership that its store does not know.
+    /// A later leadership of which the taker was told before, and that its store does not know.
     pub later: Option<Later>,
     /// Every configured node, the taker among them, whose own answers come from its own doors.
     pub nodes: Vec<Asked>,
 }
 
 impl Question {
-    /// The same, where the taker's files were read once more since the others answered: these may speak of
-    /// entries that came meanwhile.
+    /// The same, where the taker's files were read once more since the others answered: these may speak
+    /// of entries that came meanwhile.
     #[must_use]
     pub fn with_own_jobs(mut self, last_job: Option<LastJob>) -> Self {
         let own = self.nodes.iter_mut().find(|node| node.name == self.taker);
@@ -195,9 +195,9 @@ impl Question {
         self
     }
 
-    /// The same, asked once more behind `before`: what each knew to be committed then, and all else as it
-    /// is now. Answers are not of one moment, so who answers late may know of more than a majority had
-    /// when it answered; what was committed before anybody was asked again, some voter has by then.
+    /// The same, asked once more behind `before`: what each knew to be committed then, and all else as
+    /// it is now. Answers are not of one moment, so a late answer may know of more than a majority had.
+    /// An entry that was committed before anybody was asked again is on some voter by then.
     #[must_use]
     pub fn knowing_what_it_knew(mut self, before: &Self) -> Self {
         for node in &mut self.nodes {
@@ -244,11 +244,11 @@ pub struct Row {
     pub role: NodeRole,
     /// Which of its doors answered.
     pub answer: Reached,
-    /// Where its store ends, if that is believed.
+    /// The end of its store, if that is believed.
     pub position: Option<Position>,
     /// The newest epoch of which its answers tell, as far as they are believed.
     pub newest: Option<Epoch>,
-    /// Whom its agent knows as master.
+    /// The master that its agent knows.
     pub master: Option<NodeName>,
     /// Whether it counts among the nodes that answered.
     pub counts_as_node: bool,
@@ -256,12 +256,12 @@ pub struct Row {
     pub counts_as_voter: bool,
     /// Whether it is one of the voters that do not count, where those that do are too few.
     pub vote_is_missed: bool,
-    /// What is to be said about it.
+    /// The reason that the row shows.
     pub reason: Option<Reason>,
 }
 
 impl Row {
-    /// What an operator does about it; empty where there is nothing to do.
+    /// The remedy for an operator; empty where there is nothing to do.
     #[must_use]
     pub fn remedy(&self) -> String {
         if self.vote_is_missed && matches!(self.reason, Some(Reason::Unreachable { .. })) {
@@ -273,7 +273,7 @@ impl Row {
     }
 }
 
-/// Who answered, out of how many.
+/// The number of answers, out of how many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
     /// Those whose answer counts.
@@ -296,7 +296,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// What follows from all answers.
+/// The outcome of all answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// The taker may have itself elected.
@@ -308,9 +308,9 @@ pub enum Decision {
     },
     /// The taker becomes the only voter, whatever the others hold.
     Override {
-        /// What stood against it.
+        /// The reasons against it.
         waived: Vec<Reason>,
-        /// What may be lost.
+        /// The entries that may be lost.
         may_lose: Vec<Cut>,
     },
     /// The taker stays what it is.
@@ -366,8 +366,8 @@ pub fn still_designated(
     }
 }
 
-/// The newest leadership of which any store tells that is believed, and that is later than all that the taker's
-/// own store and memory know of: what was committed in it is missing here, also once nobody tells of it.
+/// The newest leadership that a believed store knows, if the taker's own store and memory know none as
+/// late. Entries that were committed in it are missing here, also once nobody tells of it.
 #[must_use]
 pub fn later_leadership(question: &Question) -> Option<Later> {
     let heard = weigh::hear(question);
@@ -406,8 +406,8 @@ pub fn knows_all_jobs(
     job_ids::forgotten(own, given).map(forgotten).map_or(Ok(()), Err)
 }
 
-/// Looks once more at what the log says of the taker, which won the election with it: it may hold what
-/// nobody knew to be committed as everyone was asked.
+/// Looks once more at the taker, by the log with which it won the election. The log may hold an entry
+/// that nobody knew to be committed when everyone was asked.
 ///
 /// # Errors
 /// It is not to be the master.
@@ -436,8 +436,8 @@ pub fn still_able(
 /// and epoch. `newest` is the last epoch that the taker's store knows.
 ///
 /// For a store that no other node ever had, and whose history begins with the term `first`: nobody else
-/// was ever master in it. Who is a member is not looked at: an older copy of the configuration does not
-/// know who came since.
+/// was ever master in it. Membership does not matter: an older copy of the configuration does not know
+/// members that came since.
 #[must_use]
 pub fn obeys_another(
     question: &Question,

@@ -1,7 +1,7 @@
 //! Core: what an override does (`--no-voting --yes-do-it`, docs/failover.md).
 //!
-//! One node assumes that it has the right data (Ganeti's 2.0 design, "Master startup/failover"). Others may
-//! have gone on without it, unseen; so everything that must never be used twice starts again far
+//! One node assumes that it has the right data (Ganeti's 2.0 design, "Master startup/failover"). Others
+//! may have gone on without it, unseen; so everything that must never be used twice starts again far
 //! above what anyone can have reached.
 
 use model::NodeName;
@@ -16,15 +16,15 @@ pub const TERM_STEP: u64 = 1_000_000;
 /// usual rate of a large cluster (1/s) more than a week.
 pub const JOB_IDS_UNSEEN: u64 = 1_000_000;
 
-/// Job ids that the other members may have given out since they answered that they hold no more than
-/// this node, and that none of them leads: 4 s of jobs at that rate.
+/// Job ids that the other members may have given out since they answered. By their answers, they hold no
+/// more than this node, and none of them leads. At the highest measured rate that is 4 s of jobs.
 pub const JOB_IDS_MEANWHILE: u64 = 100_000;
 
 /// Distance of the next node id, which members and nodes have: more than a cluster adds in the life of
 /// a master that it has lost sight of.
 pub const NODE_ID_STEP: u64 = 10_000;
 
-/// What the node that overrides knows of itself.
+/// The node that overrides, as it knows itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taker {
     /// Its name.
@@ -41,7 +41,7 @@ pub struct Taker {
     pub next_node_id: u64,
 }
 
-/// What is known of another node.
+/// Another node, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Other {
     /// Its name.
@@ -57,8 +57,8 @@ pub struct Other {
     pub newest: Option<Epoch>,
 }
 
-/// A member that starts again: what it holds may contradict what the new master holds, so its store
-/// is kept aside and it gets a new one, under a new id.
+/// A member that starts again, since its entries may contradict the new master's. Its store is kept
+/// aside, and it gets a new one, under a new id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejoin {
     /// Its name.
@@ -72,19 +72,20 @@ pub struct Rejoin {
 /// A history that is cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// Who holds it.
+    /// The node that holds it.
     pub node: NodeName,
-    /// Where the new master ends.
+    /// The end of the new master's log.
     pub after: Position,
-    /// Where that node ends; none where it did not answer, or what cannot be, and may hold anything.
+    /// The end of that node's log; none where it did not answer, or claimed what cannot be, and may hold
+    /// anything.
     pub to: Option<Position>,
     /// It leads, and may go on until it hears of the new master.
     pub leads: bool,
 }
 
 impl Cut {
-    /// What is cut of `node` by one who ends at `after`, if anything may be; `known` is where that
-    /// node ends and whether it leads, if it answered.
+    /// The cut of `node` by a master whose log ends at `after`, if anything may be cut; `known` is the
+    /// end of that node's log and whether it leads, if it answered.
     #[must_use]
     pub fn of(node: &NodeName, after: Position, known: Option<(Position, bool)>) -> Option<Self> {
         let (to, leads) = known.unzip();
@@ -112,7 +113,7 @@ impl std::fmt::Display for Cut {
     }
 }
 
-/// What an override does.
+/// The effects of an override.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Override {
     /// The epoch of the new leadership.
@@ -125,7 +126,7 @@ pub struct Override {
     pub next_node_id: u64,
     /// The other members, each under a new id.
     pub rejoin: Vec<Rejoin>,
-    /// What is lost, or may be: told, and raised as an alarm.
+    /// The losses, certain or possible: told, and raised as an alarm.
     pub cut: Vec<Cut>,
 }
 

@@ -1,6 +1,6 @@
 //! Core: whether a member's files know of all job ids that were given. A log that is whole proves
-//! nothing about files that somebody put back: a master that reads a lower id would give ids twice,
-//! and its jobs would take the place of those that were acknowledged under them.
+//! nothing about files that somebody put back. A master that reads a lower id would give ids twice. Its
+//! jobs would take the place of those that were acknowledged under them.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub struct Forgotten {
 }
 
 impl Forgotten {
-    /// What an operator does about it.
+    /// The remedy for an operator.
     #[must_use]
     pub fn remedy(&self) -> String {
         format!(
@@ -50,8 +50,8 @@ impl fmt::Display for Forgotten {
     }
 }
 
-/// What `own` does not know of and one of the others does, at entries that both have. Ids only grow,
-/// in whatever history.
+/// The job ids that one of the others knows and `own` does not, at entries that both have. Ids only
+/// grow, in whatever history.
 #[must_use]
 pub fn forgotten(own: LastJob, others: &[(NodeName, LastJob)]) -> Option<Forgotten> {
     let later = others.iter().filter(|(_, other)| other.upto <= own.from && other.id > own.id);

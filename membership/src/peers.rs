@@ -33,7 +33,7 @@ pub struct PeerStore {
 }
 
 impl PeerStore {
-    /// Where a node's `masterd` is, and the member that it should have.
+    /// The address of a node's `masterd`, and the member that it should have.
     #[must_use]
     pub fn of(node: &Node) -> Self {
         let target = PeerTarget {
@@ -50,7 +50,7 @@ impl PeerStore {
     }
 }
 
-/// Who asks other members, and what it knows of them; clones share it.
+/// The book of the other members, with the identity that asks them; clones share it.
 #[derive(Debug, Clone)]
 pub struct PeerBook {
     identity: Arc<NodeIdentity>,
@@ -69,7 +69,7 @@ struct Pages {
     next_member: u64,
     /// Up to where they are known to hold the log.
     acknowledged: Acknowledged,
-    /// What members said of their stores and disks.
+    /// The members' words on their stores and disks.
     said: PeerStatuses,
 }
 
@@ -91,7 +91,7 @@ impl PeerBook {
         self.pages.write().here = here;
     }
 
-    /// What store this machine has.
+    /// The store of this machine.
     #[must_use]
     pub fn here(&self) -> StoreId {
         self.pages.read().here
@@ -169,20 +169,20 @@ impl PeerBook {
         self.pages.read().members.is_empty()
     }
 
-    /// Where a member is.
+    /// The place of a member.
     #[must_use]
     pub fn place(&self, member: u64) -> Option<PeerStore> {
         self.pages.read().members.get(&member).cloned()
     }
 
-    /// Where the member of a node is.
+    /// The place of a node's member.
     #[must_use]
     pub fn of_node(&self, node: &NodeName) -> Option<PeerStore> {
         let pages = self.pages.read();
         pages.members.values().find(|place| place.target.name == *node).cloned()
     }
 
-    /// Where the members are, but for this machine's.
+    /// The places of all members but this machine's.
     #[must_use]
     pub fn others(&self) -> BTreeMap<u64, PeerStore> {
         let mut members = self.pages.read().members.clone();

@@ -1,4 +1,5 @@
-//! Core: which nodes are candidates, and which of them vote (Ganeti's 2.0 design, "Node flags", docs/failover.md).
+//! Core: which nodes are candidates, and which of them vote (Ganeti's 2.0 design, "Node flags",
+//! docs/failover.md).
 //!
 //! [`next_step`] says the one thing to do next; each is done and committed before it is asked again.
 //! Everything is a function of what is there, so a new master goes on where the old one stopped.
@@ -6,9 +7,9 @@
 //! - The pool has as many candidates as `candidate_pool_size` says, as far as there are nodes for it.
 //! - Three candidates or more all vote. One or two do not: with two voters either one's end stops
 //!   the cluster, so the master votes alone, and the other follows.
-//! - Who is getting its copy is waited for, for a while: a candidate does not give its vote back because
-//!   there are too few of them for just as long as that takes. Two voters stop where either one does,
-//!   but what they acknowledged is on two disks.
+//! - A node that is getting its copy is waited for, for a while. A lack of candidates for just that long
+//!   makes no candidate give its vote back. Two voters stop where either one does, but what they
+//!   acknowledged is on two disks.
 //! - A witness votes where that makes an odd number: two candidates and a witness bear the loss of
 //!   one, four and a witness the loss of two. Without a witness an even number is as safe as the odd
 //!   one below it, so no candidate is kept from voting for the number's sake.
@@ -33,7 +34,7 @@ pub enum Voting {
     },
 }
 
-/// What the policy looks at in a node.
+/// A node, as the policy sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolNode {
     /// Its id; lower ones were added earlier.
@@ -139,7 +140,7 @@ impl Step {
     }
 }
 
-/// What to do next; nothing when all is as it should be, or has to wait for a node.
+/// The next step; none when all is as it should be, or has to wait for a node.
 ///
 /// Seats are given before seats are taken, so that a voter is replaced while it still counts.
 #[must_use]
@@ -159,8 +160,8 @@ fn roles(pool: &Pool) -> Option<Step> {
         return able.min_by_key(|node| (is_same_rack(node), node.id)).map(|n| Step::Promote(n.id));
     }
     if count > pool.size {
-        // Who does not answer goes first, then who has no copy, then who came last. Who is getting
-        // its copy is waited for: a voter that goes before leaves too few.
+        // A node that does not answer goes first, then a node without a copy, then the newest. A node
+        // that is getting its copy is waited for: a voter that goes before leaves too few.
         let others = || candidates().filter(|node| node.id != pool.master);
         let least = others().min_by_key(|node| (node.reachable, node.holds(), Reverse(node.id)))?;
         let comes = |node: &PoolNode| node.id != least.id && node.holds() && node.is_coming();
@@ -170,7 +171,7 @@ fn roles(pool: &Pool) -> Option<Step> {
     None
 }
 
-/// What to do next about seats alone: whatever the roles are, or will be.
+/// The next step about seats alone, whatever the roles are, or will be.
 #[must_use]
 pub fn next_seat(pool: &Pool) -> Option<Step> {
     let nodes = || pool.nodes.iter();
@@ -187,8 +188,8 @@ pub fn next_seat(pool: &Pool) -> Option<Step> {
     });
     let raised = || lowest(Step::MakeVoter, &|n: &PoolNode| is_voter(n) && is_ready(n));
     let lowered = || {
-        // Who does not answer goes first, so that those who do are a majority of the rest; then who
-        // is no candidate any more: others still help.
+        // A voter that does not answer goes first, so that those who do are a majority of the rest. Next
+        // goes a voter that is no candidate any more: others still help.
         let helps = |node: &PoolNode| waits && node.reachable && node.belongs();
         let stays = |node: &PoolNode| is_voter(node) || helps(node);
         let surplus = nodes().filter(|node| node.votes() && !stays(node));
@@ -231,7 +232,7 @@ pub fn votes_at_rest(pool: &Pool) -> usize {
     voters(pool, |_| true).len()
 }
 
-/// What can be done where a master is lost that voted alone; of candidates, those count that `could` take the
+/// The way out where a master is lost that voted alone; of candidates, those count that `could` take the
 /// role.
 #[must_use]
 pub fn if_lost(pool: &Pool, could: fn(&PoolNode) -> bool) -> &'static str {
@@ -244,7 +245,7 @@ pub fn if_lost(pool: &Pool, could: fn(&PoolNode) -> bool) -> &'static str {
     }
 }
 
-/// Who is to vote of those who can.
+/// The nodes that are to vote, of those that can.
 fn voters(pool: &Pool, can_vote: fn(&PoolNode) -> bool) -> BTreeSet<u64> {
     let nodes = || pool.nodes.iter();
     let candidates: BTreeSet<u64> = nodes()

@@ -32,7 +32,7 @@ enum Rule {
     WaitAfterRestart,
     /// Another store than the one that was invited neither votes nor acknowledges.
     Incarnation,
-    /// What is acknowledged was flushed.
+    /// An acknowledged entry was flushed.
     FlushFirst,
     /// The policy says how voters change.
     Policy,
@@ -80,7 +80,7 @@ impl Leadership {
     }
 }
 
-/// What is broken, by whom: the set of masters in a state.
+/// Whether a property is broken in a state with this set of masters.
 type IsBroken = fn(&Leadership, u8, &World) -> bool;
 
 const ONE_IN_AN_EPOCH: &str = "one master in a term";
@@ -161,7 +161,7 @@ fn moved_by_a_start(node: usize, world: &World) -> bool {
 /// The most states of one scenario; see `docs/replication.md`.
 const STATES_MAX: usize = 8_000_000;
 
-/// What most scenarios begin with.
+/// The bounds of most scenarios.
 const LEADERSHIPS: Bounds = Bounds {
     elections: 2,
     batches: 2,

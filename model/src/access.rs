@@ -33,7 +33,8 @@ pub enum Principal {
         /// Its role.
         role: Role,
     },
-    /// A machine of the inventory, known by its address: it may keep and fetch the keys of its own disks.
+    /// A machine of the inventory, known by its address: it may keep and fetch the keys of its own
+    /// disks.
     Machine(Serial),
     /// The cluster itself.
     Cluster,
@@ -81,7 +82,7 @@ impl fmt::Display for Principal {
     }
 }
 
-/// What somebody wants to do.
+/// The kind of thing that somebody wants to do.
 #[derive(Debug, Clone, Copy)]
 pub enum Verb<'a> {
     /// Look at something.

@@ -35,7 +35,7 @@ pub struct Asset {
     pub content_type: ContentType,
     /// What it holds.
     pub blob: Blob,
-    /// What else is to be told of it, by names in lower case.
+    /// Further options of it, by names in lower case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<OptionName, OptionValue>,
     /// When it was uploaded.

@@ -1,6 +1,7 @@
 //! Core: the audit log: who asked for which change, from where, and what came of it.
 //!
-//! It is a query over jobs, over changes that are no jobs, and over refused requests. [`flood`] bounds the latter.
+//! It is a query over jobs, over changes that are no jobs, and over refused requests. [`flood`] bounds
+//! the latter.
 
 pub mod flood;
 
@@ -20,7 +21,7 @@ pub const ENTRIES_MAX: u32 = 10_000;
 pub const TEXT_BYTES_MAX: usize = 400;
 
 crate::words! {
-    /// What came of a request.
+    /// The outcome of a request.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     Outcome {
@@ -32,7 +33,7 @@ crate::words! {
         Error = "error",
         /// It was canceled.
         Canceled = "canceled",
-        /// Whoever asked may not do it.
+        /// The asker may not do it.
         Refused = "refused",
     }
 }
@@ -55,15 +56,15 @@ impl From<OpStatus> for Outcome {
 pub struct AuditEntry {
     /// When it was asked for.
     pub time: Timestamp,
-    /// Who asked, and from where.
+    /// The asker, and the way by which it came.
     #[serde(flatten)]
     pub asker: Asker,
     /// The opcode, the method of LUXI, or the method of HTTP.
     pub action: String,
-    /// What it is about; empty where that is the cluster.
+    /// The object of the request; empty where that is the cluster.
     #[serde(default)]
     pub object: String,
-    /// What came of it.
+    /// The outcome.
     pub result: Outcome,
     /// The job that carries it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,8 +163,8 @@ pub struct AuditFilter {
     pub user: Option<String>,
     /// Of this job.
     pub job: Option<JobId>,
-    /// On this object, or one whose name begins with this and a dot. Some entries name more beside it, such
-    /// as what a machine was deployed for, or which key of its disks.
+    /// On this object, or one whose name begins with this and a dot. Some entries name more beside it,
+    /// such as what a machine was deployed for, or which key of its disks.
     pub object: Option<String>,
     /// Refused ones alone.
     pub refused: bool,

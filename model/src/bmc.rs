@@ -28,7 +28,7 @@ crate::words! {
 }
 
 crate::words! {
-    /// What can be done to the power of a machine.
+    /// An action on the power of a machine.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     PowerAction {
@@ -55,7 +55,7 @@ impl PowerAction {
 }
 
 crate::words! {
-    /// What a machine boots from at its next start, and only then.
+    /// The source from which a machine boots at its next start, and only then.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     BootOnce {
@@ -99,7 +99,7 @@ impl BmcProtocol {
     }
 }
 
-/// Where a management controller is reached: `https://HOST[:PORT]`, `http://…`, `ipmi://…`.
+/// The address of a management controller: `https://HOST[:PORT]`, `http://…`, `ipmi://…`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BmcUrl {
@@ -219,7 +219,8 @@ pub struct BmcAccess {
     pub trust: BmcTrust,
     /// The user by which it knows us.
     pub user: String,
-    /// The level at which that user acts; none where it is an administrator, or where no levels are asked for.
+    /// The level at which that user acts; none where it is an administrator, or where no levels are
+    /// asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privilege: Option<BmcPrivilege>,
     /// The user's password.
@@ -229,7 +230,7 @@ pub struct BmcAccess {
 }
 
 impl BmcAccess {
-    /// What the password is sealed for, so that it opens for no other machine.
+    /// The purpose to which the sealed password is bound, so that it opens for no other machine.
     #[must_use]
     pub fn purpose(serial: &Serial) -> String {
         format!("bmc/{}", serial.escaped())
@@ -247,19 +248,19 @@ pub struct Inspection {
     pub source: Source,
     /// What was found.
     pub inventory: Inventory,
-    /// What the other source told last: two sources name parts differently.
+    /// The last inventory from the other source: two sources name parts differently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<Box<Inventory>>,
     /// When other hardware was found, unless that was accepted since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Timestamp>,
-    /// What changed until then, a line each.
+    /// The changes until then, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
 }
 
-/// Changes of hardware that are kept: more than a machine has parts that break before somebody looks. The
-/// oldest are forgotten.
+/// Changes of hardware that are kept: more than a machine has parts that break before somebody looks.
+/// The oldest are forgotten.
 pub const HARDWARE_CHANGES_MAX: usize = 64;
 
 impl Inspection {
@@ -298,7 +299,7 @@ impl Inspection {
     }
 }
 
-/// Who tells what a machine is made of.
+/// The source of an inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -313,7 +314,7 @@ pub enum Source {
 pub struct Sensor {
     /// Its name.
     pub name: String,
-    /// What it reads, with its unit, where it has a reading.
+    /// Its reading with the unit, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<String>,
     /// `OK`, `Warning`, `Critical`, or the controller's own word.

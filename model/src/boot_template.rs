@@ -1,5 +1,6 @@
-//! Core: templates of what machines configure themselves by when they boot, by kind, role and version: an
-//! Ignition configuration, or user data of cloud-init; and what becomes of them for a machine.
+//! Core: templates by which machines configure themselves when they boot, by kind, role and version. A
+//! template makes an Ignition configuration, or user data of cloud-init. This file also has the
+//! documents that templates become for a machine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +12,8 @@ use crate::blob::BlobDigest;
 use crate::name::{NameError, Word};
 use crate::time::Timestamp;
 
-/// Bytes of a template's text: some dozen files of a few KiB. An opcode holds it, and a job's file. Larger
-/// files belong on a server of their own, which the template names.
+/// Bytes of a template's text: some dozen files of a few KiB. An opcode holds it, and a job's file.
+/// Larger files belong on a server of their own, which the template names.
 pub const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Versions that are kept of a role's template, as sabakan keeps them; the oldest one goes.
 pub const VERSIONS_MAX: usize = 10;
@@ -20,19 +21,19 @@ pub const VERSIONS_MAX: usize = 10;
 pub const ROLES_MAX: usize = 64;
 /// Bytes of what a template becomes for one machine: the text of a template with some values.
 pub const RENDERED_BYTES_MAX: usize = 512 * 1024;
-/// Bytes of all that the machines of one rack get, as the rack's document writes them: it must fit half a
-/// segment of an agent's journal, with the rest of it.
+/// Bytes of all that the machines of one rack get, as the rack's document writes them. With the rest of
+/// the document, they must fit half a segment of an agent's journal.
 pub const RACK_BYTES_MAX: usize = 6 * 1024 * 1024;
-/// What stands for the agent's URL in a document: the agent that serves it knows by which address it is
-/// reached. It has no character that JSON, a URL or a shell would escape.
+/// The placeholder of the agent's URL in a document: the agent that serves it knows by which address it
+/// is reached. The text has no character that JSON, a URL or a shell would escape.
 pub const MY_URL: &str = "gantry-my-url-7f3a";
 /// The same for the URL of its HTTPS side.
 pub const MY_URL_HTTPS: &str = "gantry-my-https-url-7f3a";
-/// What stands for the token by which a machine becomes a node, likewise.
+/// The placeholder of the token by which a machine becomes a node, likewise.
 pub const ENROL_TOKEN: &str = "gantry-enrol-token-7f3a";
 
 crate::words! {
-    /// What a template makes.
+    /// The product of a template.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     TemplateKind {
@@ -43,13 +44,13 @@ crate::words! {
     }
 }
 
-/// The version of a template: one by the rules of semver.org, or in the wider form of sabakan, which has one to
-/// three numbers, also with zeros or a `v` before them. Build metadata is in none, since two versions that
-/// differ in nothing else have no order.
+/// The version of a template, by the rules of semver.org or in the wider form of sabakan. The latter has
+/// one to three numbers, also with zeros or a `v` before them. Build metadata is in none, since two
+/// versions that differ in nothing else have no order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TemplateId {
-    /// What it counts as.
+    /// Its value in comparisons.
     version: semver::Version,
     /// As it was given.
     text: String,
@@ -182,7 +183,7 @@ impl FromStr for BootTemplateKey {
 }
 
 crate::words! {
-    /// What a machine can fetch.
+    /// A document that a machine can fetch.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     DocumentKind {
@@ -190,7 +191,7 @@ crate::words! {
         Ignition = "ignition",
         /// Its user data of cloud-init.
         UserData = "user-data",
-        /// What cloud-init calls it.
+        /// Its meta-data of cloud-init.
         MetaData = "meta-data",
         /// Its network, as netplan has it.
         NetworkConfig = "network-config",
@@ -218,7 +219,7 @@ impl FromStr for DocumentKind {
     }
 }
 
-/// What a template became for a machine.
+/// A document that a template became for a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootDocument {
     /// What it is.

@@ -21,8 +21,8 @@ pub const MAX_TRACKED_JOBS: u32 = 25;
 /// First bytes of instances' Ethernet addresses, unless the operator says otherwise.
 pub const MAC_PREFIX: &str = "aa:00:00";
 
-/// Seconds of silence after which a machine is unreachable, unless the operator says otherwise: ten signs
-/// of one that gives one each half minute.
+/// Seconds of silence after which a machine is unreachable, unless the operator says otherwise: ten
+/// signs of one that gives one each half minute.
 pub const SILENCE_DEADLINE: u32 = 300;
 /// The least number of them: twice what agents and exchanges take to pass a sign on.
 pub const SILENCE_MIN: u32 = 60;
@@ -64,11 +64,11 @@ pub struct Cluster {
     /// Whether the master applies a host's network again where the host drifted from it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mend_network: bool,
-    /// Seconds after which a machine in service that told signs of life and tells none is unreachable; 0 for
-    /// never.
+    /// Seconds after which a machine in service that told signs of life and tells none is unreachable; 0
+    /// for never.
     #[serde(default = "silence_deadline", skip_serializing_if = "is_usual_silence")]
     pub silence_deadline: u32,
-    /// What machines boot to be inspected, cleaned or rescued, unless something else is said.
+    /// The image that machines boot to be inspected, cleaned or rescued, unless another one is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ramdisk_image: Option<BootTarget>,
     /// Until when the watcher is asked to do nothing; it may have passed.
@@ -105,8 +105,8 @@ pub struct Overridden {
     pub at: Timestamp,
     /// The node that did.
     pub node: NodeName,
-    /// What is cut, or may be, in a sentence each; the oldest are forgotten where overrides follow
-    /// each other unseen.
+    /// The cuts, certain or possible, in a sentence each; the oldest are forgotten where overrides
+    /// follow each other unseen.
     pub cut: Vec<String>,
 }
 

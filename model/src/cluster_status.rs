@@ -13,28 +13,28 @@ use crate::time::Timestamp;
 /// pause before a lost connection is made anew.
 pub const HEARD_WITHIN_MS: u64 = 5_000;
 
-/// How a cluster stands at a moment. What the process that answers does not know is null, or empty.
+/// How a cluster stands at a moment. Facts that the answering process does not know are null, or empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterStatus {
     /// Name of the cluster.
     pub cluster: Option<NodeName>,
     /// The node that answers.
     pub node: NodeName,
-    /// What its `masterd` is.
+    /// The state of its `masterd`.
     pub state: ProcessState,
     /// When this was so, by its clock.
     pub now: Timestamp,
-    /// Who is master, by the newest role entry that is known here.
+    /// The master, by the newest role entry that is known here.
     pub master: Option<MasterStatus>,
-    /// Who decides what is committed.
+    /// The members that decide what is committed.
     pub quorum: Option<QuorumStatus>,
     /// Whether a candidate takes the role by itself when the master falls silent; null where that is
     /// not known.
     #[serde(default)]
     pub auto_failover: Option<bool>,
-    /// Those that hold the store, or should, in the order of their names.
+    /// The nodes that hold the store, or should, in the order of their names.
     pub candidates: Vec<CandidateStatus>,
-    /// Where this process follows, or is to start: what it knows.
+    /// The knowledge of this process, where it follows or is to start.
     pub standby: Option<StandbyStatus>,
     /// The store that should be here; where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,11 +52,11 @@ pub struct ClusterStatus {
     /// The override of which nobody has said yet that it was seen to; of a master.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overridden: Option<Overridden>,
-    /// What somebody should do something about, the worst first.
+    /// The alarms that need an action, the worst first.
     pub alarms: Vec<AlarmStatus>,
 }
 
-/// What a process of `masterd` is.
+/// The state of a process of `masterd`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProcessState {
@@ -165,7 +165,7 @@ impl CandidateState {
     }
 }
 
-/// What a process knows that is not master.
+/// The knowledge of a process that is not master.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StandbyStatus {
     /// The node that it follows; null where it knows of no leader.
@@ -185,16 +185,16 @@ pub struct StandbyStatus {
     /// Whether the last entry of its log about this node marks it offline: it is told nothing any more.
     #[serde(default)]
     pub offline: bool,
-    /// What came of its last attempt to start as the master.
+    /// The outcome of its last attempt to start as the master.
     pub attempt: Option<RoleTaken>,
 }
 
-/// That a node has no store, or none that can be opened, and should have one.
+/// A node without a store, or with none that can be opened, that should have one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreMissing {
     /// Whether it was the master, as its agent knows; otherwise it is a candidate.
     pub was_master: bool,
-    /// What is there all the same: a data directory without its `store.json`.
+    /// The remains that are there all the same: a data directory without its `store.json`.
     pub headless: Option<String>,
     /// The other candidates, as its agent knows them.
     pub others: Option<String>,
@@ -231,7 +231,7 @@ pub struct StoreStatus {
     pub health: StoreHealth,
     /// The last committed entry.
     pub position: String,
-    /// What is free of the file system, in MiB; null where that cannot be told.
+    /// Free space of the file system, in MiB; null where that cannot be told.
     pub disk_free_mib: Option<u64>,
     /// The size of the file system, in MiB.
     pub disk_mib: Option<u64>,
@@ -255,7 +255,7 @@ pub enum StoreHealth {
     DiskFull {
         /// Since when.
         since: Timestamp,
-        /// What the system said of which file.
+        /// The system's error, and its file.
         reason: String,
     },
     /// Nothing is committed any more.
@@ -265,12 +265,12 @@ pub enum StoreHealth {
     },
 }
 
-/// Whom the master reaches.
+/// The agents that the master reaches, and the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentsStatus {
     /// Agents that answered at the last attempt.
     pub reached: u64,
-    /// Those that did not, in the order of their names.
+    /// Agents that did not, in the order of their names.
     pub unreached: Vec<AgentUnreached>,
     /// Nodes that are offline, which nobody calls.
     pub offline: u64,
@@ -296,7 +296,7 @@ pub struct CertificateStatus {
     pub ends: Timestamp,
 }
 
-/// Whose a certificate is.
+/// The owner of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CertificateOwner {
@@ -337,7 +337,7 @@ pub struct AlarmStatus {
     pub severity: AlarmSeverity,
     /// The kind, one word, such as `majority-lost`; docs/failover.md has them all.
     pub kind: String,
-    /// What it is about, such as `candidate n2.example`.
+    /// Its subject, such as `candidate n2.example`.
     pub what: String,
     /// Since when it is so, where that is known.
     pub since: Option<Timestamp>,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! codes {
     ($($code:ident $word:literal $meaning:literal,)+) => {
-        /// What an operator must act on.
+        /// A condition that an operator must act on.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code { $(#[doc = $meaning] $code,)+ }
 
@@ -27,7 +27,7 @@ macro_rules! codes {
                 match self { $(Self::$code => $word,)+ }
             }
 
-            /// What it means, in a line.
+            /// Its meaning, in a line.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$code => $meaning,)+ }
@@ -202,7 +202,7 @@ impl Code {
         Self::ALL.iter().copied().find(|code| code.word() == word)
     }
 
-    /// The code of a port that cannot be had. What [`Coded`] says of files does not hold there.
+    /// The code of a port that cannot be had. The rules of [`Coded`] for files do not hold there.
     #[must_use]
     pub fn of_port(error: &std::io::Error) -> Option<Self> {
         (error.kind() == ErrorKind::AddrInUse).then_some(Self::AlreadyRunning)
@@ -245,7 +245,7 @@ pub trait Coded {
     fn code(&self) -> Option<Code>;
 }
 
-/// What the system says that an operator must act on, whatever was attempted.
+/// Errors of the system that an operator must act on, whatever was attempted.
 const OF_SYSTEM: &[(ErrorKind, Code)] = &[
     (ErrorKind::StorageFull, Code::DiskFull),
     (ErrorKind::QuotaExceeded, Code::DiskFull),

@@ -23,9 +23,9 @@ pub struct DhcpConfig {
     pub observe_racks: Vec<u32>,
     /// Whether switches on the clients' own link may add option 82.
     pub trusted_circuits: bool,
-    /// What to do where another DHCP server answers on the link of an agent.
+    /// The reaction to another DHCP server on the link of an agent.
     pub other_servers: OtherServers,
-    /// What ONIE loads on switches, which are machines of the role `switch`.
+    /// The URL of the installer that ONIE loads on switches, which are machines of the role `switch`.
     pub onie_installer_url: Option<String>,
     /// Name servers that clients are told (option 6), at most [`SERVERS_MAX`].
     pub name_servers: Vec<Ipv4Addr>,
@@ -46,7 +46,7 @@ pub enum DhcpMode {
     Observe,
 }
 
-/// What an agent does about another DHCP server.
+/// The reaction of an agent to another DHCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OtherServers {
@@ -109,7 +109,7 @@ impl DhcpConfig {
         if self.onie_installer_url.as_ref().is_none_or(told) { Ok(()) } else { Err(DhcpError::Url) }
     }
 
-    /// What the agents of `rack` are told.
+    /// The settings for the agents of `rack`.
     #[must_use]
     pub fn of_rack(&self, rack: u32) -> RackDhcp {
         RackDhcp {

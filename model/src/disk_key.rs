@@ -16,8 +16,8 @@ const DISK_CHARS_MAX: usize = 128;
 pub const DISK_KEYS_MAX: usize = 256;
 
 text_name!(
-    /// The name of a disk within its machine, as `pci-0000:00:1f.2-ata-3`: 1 to 128 letters, digits
-    /// and `. _ : + @ -`, of which a dot is not the first.
+    /// The name of a disk within its machine, such as `pci-0000:00:1f.2-ata-3`. It has 1 to 128 letters,
+    /// digits and `. _ : + @ -`, and does not begin with a dot.
     DiskName,
     disk_name
 );
@@ -78,7 +78,7 @@ impl DiskKeyId {
         Some(Self { serial: Serial::from_escaped(serial)?, disk: disk.parse().ok()? })
     }
 
-    /// What its key is sealed for, so that it opens for no other disk.
+    /// The purpose for which its key is sealed, so that it opens for no other disk.
     #[must_use]
     pub fn purpose(&self) -> String {
         format!("disk-key/{}", self.escaped())

@@ -1,4 +1,4 @@
-//! Core: what a new node and the master must know of each other before they share a cluster: the
+//! Core: the trust between a new node and the master before they share a cluster. It needs the
 //! fingerprint of a certificate, a one-time secret, and the token that carries both.
 
 use std::fmt;
@@ -37,7 +37,7 @@ pub struct FingerprintError {
 }
 
 impl Fingerprint {
-    /// That of a certificate in DER form.
+    /// The fingerprint of a certificate in DER form.
     #[must_use]
     pub fn of(certificate: &[u8]) -> Self {
         Self(Sha256::digest(certificate).into())
@@ -101,9 +101,9 @@ pub fn parse_secret(text: &str) -> Result<EnrolSecret, TokenError> {
 
 /// Everything that the master needs to reach and to trust a node that wants to join.
 ///
-/// As text `HOST:PORT/CODE`, where CODE is the fingerprint, the secret and a checksum over all of
-/// it in Crockford's base 32: no letter can be mistaken for another, case does not matter, and
-/// dashes or blanks may be put in anywhere.
+/// As text `HOST:PORT/CODE`. The code is the fingerprint, the secret and a checksum over all of it in
+/// Crockford's base 32. No letter can be mistaken for another, case does not matter, and dashes or
+/// blanks may be put in anywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     /// Host name or address where the enrolment is served.

@@ -41,9 +41,9 @@ exception_kinds! {
     ConfigurationError,
     /// A parameter is missing, unknown, or out of its range.
     ParameterError,
-    /// What is asked for cannot be begun: `(message, error code)`.
+    /// The operation cannot begin: `(message, error code)`.
     OpPrereqError,
-    /// What was begun failed: `(message)`.
+    /// The operation began and failed: `(message)`.
     OpExecError,
     /// The server knows no such opcode.
     OpCodeUnknown,
@@ -74,7 +74,7 @@ exception_kinds! {
 }
 
 impl ExceptionKind {
-    /// What an operator must act on whenever this is raised.
+    /// The code that every exception of this kind has, if any.
     const fn code(self) -> Option<Code> {
         match self {
             Self::JobQueueDrainError => Some(Code::Drained),
@@ -134,7 +134,7 @@ pub struct Exception {
     pub kind: ExceptionKind,
     /// Its arguments, the message first.
     pub args: Vec<Value>,
-    /// What an operator must act on, where its kind does not say so. It travels beside the exception,
+    /// The code for the operator, where its kind does not imply one. It travels beside the exception,
     /// never in it: Ganeti's clients print all that is in there.
     pub code: Option<Code>,
 }

@@ -1,5 +1,5 @@
-//! Core: a filter rule of the queue, as clients write it and as it is stored. What its predicates
-//! mean is decided where they are read.
+//! Core: a filter rule of the queue, as clients write it and as it is stored. The code that reads its
+//! predicates decides their meaning.
 
 use std::fmt;
 
@@ -19,24 +19,24 @@ pub struct FilterRule {
     pub watermark: u64,
     /// Rules are looked at in the order of this number, smallest first.
     pub priority: u32,
-    /// What must all hold of a job; none means that every job is meant.
+    /// The conditions that a job must meet, all of them; none means that every job is meant.
     pub predicates: Vec<Predicate>,
-    /// What becomes of a job that it is for.
+    /// The action on a job that the rule is for.
     pub action: FilterAction,
-    /// Who asked for it and why, oldest first.
+    /// The requesters and their reasons, oldest first.
     pub reason_trail: Vec<ReasonEntry>,
 }
 
 /// A condition on a job; on the wire `["jobid", filter]`, and so on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Predicate(
-    /// What the condition is about.
+    /// The property of the job that is tested.
     pub PredicateKind,
     /// The condition, in the filter language of queries.
     pub Value,
 );
 
-/// What a [`Predicate`] is about.
+/// A property of a job that a [`Predicate`] tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PredicateKind {
@@ -48,7 +48,7 @@ pub enum PredicateKind {
     Reason,
 }
 
-/// What becomes of a job; on the wire a word, or `["RATE_LIMIT", n]`.
+/// The action on a job; on the wire a word, or `["RATE_LIMIT", n]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilterAction {
     /// It runs, whatever later rules say.

@@ -1,8 +1,8 @@
 //! Core: what a host's network is: links, and what lies on them. Desired and actual are this one type.
 //!
-//! [`link`] has the kinds of links, [`address`] what can lie on one, [`written`] the form in files,
-//! [`check`] what must hold across links (`mtu` of their MTUs), [`order`] which link lies on which,
-//! `earlier` what lasts of an earlier one.
+//! [`link`] has the kinds of links, [`address`] all that can lie on one, and [`written`] the form in
+//! files. Rules across links are in [`check`], those of MTUs in `mtu`. The order of links, one upon
+//! another, is in [`order`]. The parts that last of an earlier configuration are in `earlier`.
 
 pub mod address;
 pub mod check;

@@ -26,7 +26,7 @@ const TOLD_MAX: usize = 80;
 pub struct Image {
     /// What it is.
     pub id: ImageId,
-    /// What a machine loads.
+    /// The files that a machine loads.
     pub files: ImageFiles,
     /// Kernel parameters; a unified kernel image holds its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -84,7 +84,7 @@ impl fmt::Display for ImageId {
     }
 }
 
-/// What a machine loads.
+/// The files that a machine loads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ImageFiles {
@@ -121,7 +121,6 @@ pub struct Parameter(String);
 pub struct ParameterError {
     /// The text, as far as it is repeated.
     text: String,
-    /// What is wrong with it.
     why: &'static str,
 }
 
@@ -146,7 +145,6 @@ impl Parameter {
     }
 }
 
-/// What is wrong with a parameter.
 fn why_no_parameter(text: &str) -> Option<&'static str> {
     let mut is_quoted = false;
     let is_apart = |byte: u8| {
@@ -189,11 +187,11 @@ impl fmt::Display for Parameter {
 
 crate::text_form!(Parameter);
 
-/// What a machine is to boot.
+/// The boot target of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum BootTarget {
-    /// What its firmware has next, as a rule its disk.
+    /// The next choice of its firmware, as a rule its disk.
     #[default]
     Local,
     /// An image; the newest version that was uploaded, where none is named.

@@ -14,7 +14,7 @@ pub const DISKS_MAX: usize = 1_024;
 /// Longest text of an inventory: a name of hardware is never that long.
 pub const TEXT_MAX: usize = 255;
 
-/// What a machine is made of.
+/// The hardware of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Inventory {
@@ -128,7 +128,7 @@ pub struct Neighbour {
     pub system: String,
     /// The identity of the port.
     pub port: String,
-    /// What the switch calls the port; some tell its name only here.
+    /// The description of the port on the switch; some switches tell its name only here.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub port_description: String,
 }
@@ -214,14 +214,14 @@ impl Inventory {
             self.disks.extend(known.cloned());
         }
         if self.unread.contains_key(&Parts::Cards) {
-            // Those that were read come first, so that the newer word about a card counts.
+            // Cards that were read come first, so that the newer word about a card counts.
             self.cards.extend(before.cards.iter().cloned());
         }
         self.tidy()
     }
 
-    /// What differs in the hardware between this and a later one, a line each. Links, speeds, neighbours
-    /// and firmware change without a screwdriver and are left out.
+    /// The differences in hardware between this and a later inventory, a line each. Links, speeds,
+    /// neighbours and firmware change without a screwdriver and are left out.
     #[must_use]
     pub fn changes(&self, later: &Self) -> Vec<String> {
         let mut told = Vec::new();
@@ -334,7 +334,7 @@ mod tests {
         let kept = nothing.clone().completed(&full);
         assert_eq!(full.changes(&kept), [""; 0]);
         assert_eq!(Inventory { unread: BTreeMap::new(), ..kept }, full);
-        // What was read counts, and only what was read whole tells what is gone.
+        // Parts that were read count, and only a part that was read whole tells what is gone.
         let half = Inventory {
             disks: vec![disk("sdb", "B")],
             cards: vec![card("renamed", "52:54:00:00:00:02"), card("e2", "52:54:00:00:00:03")],

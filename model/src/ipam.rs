@@ -1,5 +1,5 @@
-//! Core: addresses by formula: from a machine's rack and index to its addresses (sabakan's specification,
-//! "IP address management"), and the range of each rack that DHCP may lease from.
+//! Core: addresses by formula, from a machine's rack and index (sabakan's specification, "IP address
+//! management"). It also has the range of each rack that DHCP may lease from.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -47,8 +47,8 @@ pub struct IpamConfig {
     /// Place of the controllers' gateway, 1 to 65,534; 1 where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bmc_ipv4_gateway_offset: Option<u32>,
-    /// Pool of IPv6 addresses of machines: each range of IPv4 addresses has a network of 64 bits, in
-    /// the same order, and the index of a machine is its address there.
+    /// Pool of IPv6 addresses of machines. Each range of IPv4 addresses has a network of 64 bits, in the
+    /// same order; the index of a machine is its address there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_ipv6_pool: Option<Ipv6Net>,
     /// The same for controllers: one network for each rack.
@@ -146,19 +146,19 @@ pub enum IpamError {
         pool: Ipv4Net,
         /// The network that it meets.
         network: Ipv4Net,
-        /// What that is for.
+        /// The use of that network.
         why: &'static str,
     },
     /// An address that no host can have.
     #[error("{who} of rack {rack} would get {address}, {why}; change {fields}")]
     Unusable {
-        /// Who would get it.
+        /// The host that would get it.
         who: String,
         /// The rack.
         rack: u32,
         /// The address.
         address: Ipv4Addr,
-        /// What is wrong with it.
+        /// The fault of the address.
         why: String,
         /// The fields that lead to it.
         fields: &'static str,
@@ -174,7 +174,7 @@ pub enum IpamError {
         rack: u32,
         /// Its address.
         address: Ipv4Addr,
-        /// What is wrong with it.
+        /// The fault of the address.
         why: String,
     },
     /// A pool of IPv6 addresses cannot work.
@@ -184,7 +184,7 @@ pub enum IpamError {
         field: &'static str,
         /// Its value.
         pool: Ipv6Net,
-        /// What is wrong, and what to do.
+        /// The fault and its remedy.
         why: String,
     },
     /// An index beyond the rack.

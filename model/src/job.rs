@@ -36,10 +36,10 @@ pub struct Job {
     /// The user (uid) who submitted it; none if the master did, or a version before this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submitter: Option<u32>,
-    /// Who that was, and from where; none as above.
+    /// The name and the origin of the submitter; none as above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asker: Option<Arc<Asker>>,
-    /// What a request that is sent again is known by; none if it could not be told from another.
+    /// The id by which a request that is sent again is known; none if it could not be told from another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestId>,
 }
@@ -47,17 +47,17 @@ pub struct Job {
 /// One opcode of a job, with what became of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Op {
-    /// What was asked for.
+    /// The opcode and its parameters.
     pub input: Arc<Input>,
-    /// Where it stands.
+    /// Its state.
     pub status: OpStatus,
-    /// What it gave: its result, or an encoded [`crate::Exception`]; null before its end.
+    /// Its result, or an encoded [`crate::Exception`]; null before its end.
     #[serde(default)]
     pub result: Value,
-    /// What an operator must act on, if it failed by that. Ganeti's clients see the result alone.
+    /// The code of its failure, if an operator must act on that. Ganeti's clients see the result alone.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "code::known")]
     pub code: Option<Code>,
-    /// What it said on the way; serials count through the whole job.
+    /// Its messages on the way; serials count through the whole job.
     #[serde(default)]
     pub log: Vec<Arc<LogEntry>>,
     /// −20 (first) to 19 (last).
@@ -78,13 +78,13 @@ pub struct LogEntry(
     pub u64,
     /// When it was said.
     pub Timestamp,
-    /// What the message is.
+    /// The type of the message.
     pub LogType,
     /// The message: text, or what its type asks for.
     pub Value,
 );
 
-/// What a log message is.
+/// The type of a log message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogType {

@@ -1,5 +1,5 @@
-//! Core: reads JSON that people write; an error names the parameter, what it must be and what it is.
-//! [`lossy`] is for what programs write, of which as much counts as can be read.
+//! Core: reads JSON that people write. An error names the parameter, what it must be and what it is. For
+//! JSON that programs write, [`lossy`] keeps as much as can be read.
 
 mod lossy;
 
@@ -15,7 +15,7 @@ pub use lossy::lossy;
 pub struct Malformed {
     /// The parameter, as `machines[3].serial`; empty for the whole.
     pub place: String,
-    /// What is wrong with it.
+    /// The fault of the parameter.
     pub why: String,
 }
 
@@ -84,7 +84,7 @@ fn place(path: &Path, steps: usize) -> String {
     place
 }
 
-/// What an error says, without its position, and in words of JSON instead of the code's.
+/// The message of an error without its position, in words of JSON instead of the code's.
 #[must_use]
 pub fn told(error: &serde_json::Error) -> String {
     let text = error.to_string();
@@ -104,7 +104,7 @@ pub fn told(error: &serde_json::Error) -> String {
     }
 }
 
-/// What a reader wanted.
+/// The value that a reader wanted, in words of JSON.
 fn expected(wanted: &str) -> String {
     let range = |low: &str, high: &str| format!("a whole number from {low} to {high}");
     match wanted {
@@ -125,7 +125,7 @@ fn expected(wanted: &str) -> String {
     }
 }
 
-/// What a reader wanted that names a type of the code; otherwise its own words.
+/// The same where the reader named a type of the code; otherwise its own words.
 fn expected_by_name(wanted: &str) -> String {
     let begins = |words: &[&str]| words.iter().any(|word| wanted.starts_with(word));
     if begins(&["tuple ", "a tuple "]) {
@@ -145,7 +145,7 @@ fn expected_by_name(wanted: &str) -> String {
     wanted.to_owned()
 }
 
-/// What was there instead. A text is not repeated: it may be long, or secret.
+/// The value that was there instead. A text is not repeated: it may be long, or secret.
 fn kind(found: &str) -> String {
     let number = |begin| found.strip_prefix(begin).map(|rest: &str| rest.replace('`', ""));
     let plain = number("integer ").or_else(|| number("floating point "));

@@ -118,7 +118,7 @@ paths! {
     ssconf = "var/lib/gantry/node/ssconf", NODE_USER, "0755";
     /// Files by their SHA-256 digests, for machines that boot.
     blobs = "var/lib/gantry/node/blobs", NODE_USER, "0755";
-    /// What a change of the host's network goes back to while it waits for its commit.
+    /// The network to which the host rolls back if its change is not committed.
     host_network = "var/lib/gantry/node/host-network", NODE_USER, "0755";
     /// Uploads that are not blobs yet, by their digests.
     spool = "var/spool/gantry", MASTER_USER, "2770";

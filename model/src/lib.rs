@@ -1,18 +1,19 @@
 //! The vocabulary of the cluster. Pure: no I/O, no clock, no tasks.
 //!
-//! In reading order: [`layout`] says where things live; [`name`], [`serial`], [`mac`], [`job_id`], [`time`],
-//! [`range`], [`role`] and [`secret`] are the small words, [`words`] and [`text_form`] the forms that they
-//! have; [`error`] is how an operation fails, [`code`] what of that an operator must act on, [`json`] reads
-//! what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
-//! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`asset`], [`kernel`], [`bmc`],
-//! [`inventory`], [`ipam`], [`network`], [`host`], [`boot_template`], [`disk_key`], [`blob`], [`dhcp`],
-//! [`rack`], [`shares`], [`vault`] and [`token`] are what jobs change; [`enrol`] is how a node joins,
-//! [`power_cycle`] and [`timeline`] one start of a machine; [`opcode`] is the table of everything that an
-//! operator can ask for, [`access`] says who may, [`job`] what becomes of it, [`audit`] who did what
-//! ([`asker`]); [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
-//! [`role_check`] tells whether a node may be master, [`cluster_status`] how the cluster stands,
-//! [`rack_fault`] what keeps a rack from being served; [`sabakan`] shows machines as sabakan does;
-//! [`document`] says under which key each is stored.
+//! In reading order: [`layout`] says where things live. The small words are [`name`], [`serial`],
+//! [`mac`], [`job_id`], [`time`], [`range`], [`role`] and [`secret`], and their forms are [`words`] and
+//! [`text_form`]. An operation fails by [`error`]; [`code`] has the conditions that an operator must act
+//! on, and [`json`] reads what people write. The table of an opcode's states, from which that of a job
+//! is derived, is [`status`]. Jobs change [`cluster`], [`group`], [`node`], [`tag`], [`machine`],
+//! [`image`], [`asset`], [`kernel`], [`bmc`], [`inventory`], [`ipam`], [`network`], [`host`],
+//! [`boot_template`], [`disk_key`], [`blob`], [`dhcp`], [`rack`], [`shares`], [`vault`] and [`token`]. A
+//! node joins by [`enrol`]; one start of a machine is [`power_cycle`] and [`timeline`]. The table of
+//! everything that an operator can ask for is [`opcode`]. The rights to ask are in [`access`], the
+//! outcome is in [`job`], and [`audit`] tells who did what ([`asker`]). Every node keeps [`ssconf`] in
+//! files; the rules in [`filter`] hold jobs back. A node may be master by [`role_check`]; the state of
+//! the cluster is in [`cluster_status`], and the faults that keep a rack from being served in
+//! [`rack_fault`]. Machines as sabakan shows them are in [`sabakan`], and the key of each object is in
+//! [`document`].
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 

@@ -25,7 +25,7 @@ use life::Life;
 /// Labels of a machine: values by name.
 pub type Labels = BTreeMap<String, String>;
 
-/// What an operator tells of a machine to register it.
+/// The description by which an operator registers a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MachineSpec {
@@ -40,7 +40,7 @@ pub struct MachineSpec {
     /// Its logical rack number; 0 to 65,535.
     #[serde(default)]
     pub rack: u32,
-    /// What it is for: `boot` (one a rack), or any word.
+    /// Its role: `boot` (one a rack), or any word.
     pub role: String,
     /// Ethernet addresses that are known beforehand.
     #[serde(default)]
@@ -62,11 +62,11 @@ pub struct MachineSpec {
     pub retire_date: Option<Timestamp>,
 }
 
-/// What an operator tells of a management controller.
+/// The description of a management controller by an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BmcSpec {
-    /// What it is, such as `IPMI-2.0` or `iDRAC-9`.
+    /// Its type, such as `IPMI-2.0` or `iDRAC-9`.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Its address, where the rules of addresses do not give it.
@@ -114,7 +114,7 @@ pub struct Machine {
     pub rack: u32,
     /// Its number within the rack; has nothing to do with its place.
     pub index_in_rack: u32,
-    /// What it is for.
+    /// Its role.
     pub role: String,
     /// Addresses of its operating system, by interface `node0`, `node1`, …
     pub network: BTreeMap<String, Addresses>,
@@ -132,7 +132,7 @@ pub struct Machine {
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// What it is to boot.
+    /// Its boot target.
     #[serde(default, skip_serializing_if = "BootTarget::is_local")]
     pub boot: BootTarget,
     /// Kernel parameters behind those of its image.
@@ -152,7 +152,7 @@ pub struct Machine {
     /// The job that gave it its system, where one did: a system of another deployment is another instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployed_by: Option<JobId>,
-    /// Where it stands in its life.
+    /// Its state in its life, since when and why.
     #[serde(default, skip_serializing_if = "Life::is_new")]
     pub life: Life,
     /// Why somebody works on it; its deadlines are silent until then.
@@ -161,7 +161,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What it boots now: a ramdisk that is wanted comes before its own target.
+    /// The target that it boots now: a ramdisk that is wanted comes before its own target.
     #[must_use]
     pub fn boots(&self) -> &BootTarget {
         self.life.boot.as_ref().unwrap_or(&self.boot)
@@ -178,7 +178,7 @@ impl Machine {
 /// A management controller.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Bmc {
-    /// What it is, such as `IPMI-2.0` or `iDRAC-9`.
+    /// Its type, such as `IPMI-2.0` or `iDRAC-9`.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// IPv4 addresses.
@@ -211,7 +211,7 @@ pub struct LastBoot {
     /// The machine.
     #[serde(skip)]
     pub serial: Serial,
-    /// What was seen of it.
+    /// Its last boot, as it was seen.
     pub boot: Boot,
 }
 

@@ -121,10 +121,10 @@ pub enum Strategy {
     /// The lowest of the first pool that has one.
     #[default]
     Sequential,
-    /// One that cannot be foretold from the owner's name.
+    /// An address that cannot be foretold from the owner's name.
     Random,
-    /// One that depends on the owner's name alone, as long as it is free: an owner that comes back has
-    /// its address again.
+    /// An address that depends on the owner's name alone, as long as it is free: an owner that comes
+    /// back has its address again.
     Sticky,
 }
 

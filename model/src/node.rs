@@ -14,7 +14,7 @@ use crate::name::NodeName;
 use crate::serial::Serial;
 use crate::time::Timestamp;
 
-/// What a node is to the cluster, apart from being the master; exactly one of these.
+/// The role of a node in the cluster, apart from the master's; exactly one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeRole {
@@ -51,9 +51,9 @@ pub struct Node {
     pub uuid: String,
     /// Its identity in epochs; never used twice, changes when the node is added anew.
     pub id: u64,
-    /// What it is to the cluster.
+    /// Its role in the cluster.
     pub role: NodeRole,
-    /// Where its agent listens.
+    /// The address of its agent.
     pub primary_ip: IpAddr,
     /// Port of its agent.
     pub rpc_port: u16,
@@ -67,7 +67,8 @@ pub struct Node {
     pub secondary_ip: IpAddr,
     /// Its certificate's: the pin by which callers and agents know each other.
     pub fingerprint: Fingerprint,
-    /// That of the certificate which is to take its place: as long as it is here, both are good.
+    /// The fingerprint of the certificate that is to take its place: as long as it is here, both are
+    /// good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renewing: Option<Fingerprint>,
     /// Rack that its agent serves.
@@ -125,7 +126,7 @@ pub struct Acknowledged {
     pub index: u64,
 }
 
-/// What nodes have that were added before there was a choice.
+/// The port of nodes that were added before there was a choice.
 const fn peer_port() -> u16 {
     PEER_PORT
 }
@@ -137,8 +138,8 @@ impl Node {
         self.master_capable && !self.witness
     }
 
-    /// Whether the master answers what its clients ask: it is meant to hold the whole store, so that
-    /// its word on who they are gives it nothing (decision 7).
+    /// Whether the master answers requests of the node's clients. The node is meant to hold the whole
+    /// store, so that its word on who they are gives it nothing (decision 7).
     #[must_use]
     pub fn may_pass_on(&self) -> bool {
         match self.role {
@@ -153,13 +154,13 @@ impl Node {
         std::iter::once(self.fingerprint).chain(self.renewing)
     }
 
-    /// Where its `masterd` listens for that of other candidates.
+    /// The address of its `masterd` for that of other candidates.
     #[must_use]
     pub fn peer_address(&self) -> SocketAddr {
         SocketAddr::new(self.primary_ip, self.peer_port)
     }
 
-    /// Where its agent listens.
+    /// The address and port of its agent.
     #[must_use]
     pub fn rpc_address(&self) -> SocketAddr {
         SocketAddr::new(self.primary_ip, self.rpc_port)

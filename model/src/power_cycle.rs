@@ -1,5 +1,5 @@
-//! Core: the time since a machine's power was switched last. What a machine says belongs to one of these:
-//! words from an earlier one say nothing about what runs on it now.
+//! Core: the time since a machine's power was switched last. A report of a machine belongs to one power
+//! cycle: reports from an earlier one say nothing about what runs on it now.
 
 mod machine_token;
 
@@ -46,8 +46,8 @@ pub struct PowerCycle {
     pub enrolment: Option<CycleEnrolment>,
 }
 
-/// Seconds for which the token of a machine lets it become a node: half an hour each to prepare the machine
-/// and to boot, and as much again for jobs that wait.
+/// Seconds for which the token of a machine lets it become a node. Half an hour each is for preparing
+/// the machine and for its boot, and as much again for jobs that wait.
 pub const ENROLMENT_SECONDS: i64 = 2 * 3_600;
 
 /// The enrolment that a power cycle is for.
@@ -73,7 +73,7 @@ impl PowerCycle {
         }
     }
 
-    /// What the token is sealed for, so that it opens for no other machine.
+    /// The purpose for which the token is sealed, so that it opens for no other machine.
     #[must_use]
     pub fn purpose(serial: &Serial) -> String {
         format!("ramdisk/{}", serial.escaped())
@@ -96,12 +96,12 @@ pub struct Ramdisk {
     /// Its agent, once that sent a heartbeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<RamdiskAgent>,
-    /// Who fetched the token by which the machine becomes a node: nobody else is told it.
+    /// The client that fetched the token by which the machine becomes a node: nobody else is told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enrolling: Option<Enrolling>,
 }
 
-/// Who was told the token by which a machine becomes a node.
+/// The client that was told the token by which a machine becomes a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Enrolling {
     /// When first.
@@ -121,7 +121,7 @@ impl Ramdisk {
 /// An agent in a ramdisk, as its heartbeats tell (Ironic's API of ramdisk agents).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RamdiskAgent {
-    /// Where it takes commands; it stays for the power cycle.
+    /// The URL at which it takes commands; it stays for the power cycle.
     pub callback_url: String,
     /// Its version; empty where it told none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -129,10 +129,10 @@ pub struct RamdiskAgent {
     /// The certificate that it shows there, PEM; it stays, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify_ca: Option<String>,
-    /// What it says of its work.
+    /// The status that it reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<AgentStatus>,
-    /// What it says about that.
+    /// Its message about that status.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status_message: String,
     /// When it was heard last, to within a few minutes.
@@ -140,7 +140,7 @@ pub struct RamdiskAgent {
 }
 
 crate::words! {
-    /// What an agent says of its work (Ironic's `agent_status`, version 1.72).
+    /// The status that an agent reports (Ironic's `agent_status`, version 1.72).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     AgentStatus {
@@ -153,7 +153,7 @@ crate::words! {
     }
 }
 
-/// What the digests begin with that tokens of boots have.
+/// The prefix of the bytes that are digested into the token of a boot.
 const BOOT: &[u8] = b"gantry: a ramdisk of one boot\0";
 
 /// The token with which a ramdisk shows that it is the one that looked itself up first. Agents of the rack
@@ -175,7 +175,7 @@ impl RamdiskToken {
     }
 
     /// The token of one boot, made of the secret of its power cycle. Each boot has another one, which tells its
-    /// ramdisk from one of an earlier boot. Where nobody saw a boot, the token is the secret itself.
+    /// ramdisk from one of an earlier boot. The token is the secret itself where nobody saw a boot.
     #[must_use]
     pub fn of_boot(&self, booted: Option<Timestamp>) -> Self {
         let Some(booted) = booted else { return self.clone() };
@@ -221,7 +221,7 @@ pub struct ExpectedRamdisk {
     /// The token that its system is told, where that is to become a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enrols: Option<MachineToken>,
-    /// What was heard of it.
+    /// Its ramdisk, as far as it was heard.
     #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
     pub heard: Ramdisk,
 }

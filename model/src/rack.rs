@@ -26,7 +26,7 @@ use crate::shares::Part;
 pub use crate::shares::{GUEST_LEASE_SECONDS, LEASE_SECONDS};
 use crate::time::Timestamp;
 
-/// What the master compiled for one rack.
+/// The document that the master compiled for one rack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RackDocument {
     /// Name of the cluster.
@@ -60,14 +60,14 @@ pub struct RackDocument {
 pub struct RackAgent {
     /// Its node.
     pub name: NodeName,
-    /// Where it answers calls.
+    /// The address at which it answers calls.
     pub address: SocketAddr,
     /// The certificates that it may show: two while one is renewed.
     pub fingerprints: Vec<Fingerprint>,
 }
 
-/// What a document was made from. Ordered: a later master's documents are newer than all of its
-/// predecessors', be its store an older copy.
+/// The state of the store that a document was made from. Ordered: a later master's documents are newer
+/// than all of its predecessors', even if its store is an older copy.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -85,7 +85,7 @@ impl fmt::Display for DocumentVersion {
 }
 
 impl RackDocument {
-    /// What tells two documents apart that say different things: SHA-256 of all but the version, in
+    /// The digest that tells apart documents with different contents: SHA-256 of all but the version, in
     /// hexadecimal. A new master that compiles the same document need not push it.
     #[must_use]
     pub fn digest(&self) -> String {
@@ -113,7 +113,7 @@ impl RackDocument {
         if *dhcp != RackDhcp::default() {
             text.extend(serde_json::to_vec(dhcp).expect("settings have plain keys"));
         }
-        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(Sha256::digest(text))
     }
 }
 
@@ -122,7 +122,7 @@ impl RackDocument {
 pub struct RackMachine {
     /// Its serial number.
     pub serial: Serial,
-    /// What it is for.
+    /// Its role.
     pub role: String,
     /// Its number within the rack.
     pub index: u32,
@@ -133,7 +133,7 @@ pub struct RackMachine {
     pub uuid: Option<Uuid>,
     /// Addresses of its operating system, one an interface.
     pub addresses: Vec<Ipv4Addr>,
-    /// What it is to boot.
+    /// Its boot target.
     pub boot: BootChoice,
     /// When it was registered: it tells a machine from one that had its serial number before.
     #[serde(default)]
@@ -144,7 +144,7 @@ pub struct RackMachine {
     /// The ramdisk that is to look itself up, where one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ramdisk: Option<ExpectedRamdisk>,
-    /// What it can fetch to configure itself.
+    /// The documents that it can fetch to configure itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<BootDocument>,
 }
@@ -176,11 +176,11 @@ impl RackMachine {
     }
 }
 
-/// What a machine is to boot, as its rack's agent serves it.
+/// The boot target of a machine, as its rack's agent serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BootChoice {
-    /// What its firmware has next, as a rule its disk.
+    /// The next choice of its firmware, as a rule its disk.
     #[default]
     Local,
     /// An image.
@@ -217,7 +217,7 @@ pub struct Event {
     pub observation: Observation,
 }
 
-/// What an agent can see.
+/// An observation of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Observation {
@@ -279,9 +279,9 @@ pub enum Observation {
         registered: Option<Timestamp>,
         /// Its power cycle.
         cycle: u64,
-        /// What it is made of, within the limits of an inventory.
+        /// Its hardware, within the limits of an inventory.
         inventory: Box<Inventory>,
-        /// What failed there, in the ramdisk's own words.
+        /// The failure there, in the ramdisk's own words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
@@ -322,8 +322,8 @@ impl Observation {
     }
 }
 
-/// What a lease is known by, to the agent's outbox and the master alike: the rack, and the Ethernet
-/// address of who has it. A client has one lease in a rack, the one that was told of last.
+/// The key of a lease, for the agent's outbox and the master alike: the rack, and the holder's Ethernet
+/// address. A client has one lease in a rack, the one that was reported last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseKey {
     /// The rack.
@@ -369,7 +369,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// What it is known by.
+    /// Its key.
     #[must_use]
     pub fn key(&self) -> LeaseKey {
         LeaseKey { rack: self.rack, mac: self.mac }

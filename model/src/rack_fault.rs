@@ -51,13 +51,13 @@ macro_rules! causes {
                 }
             }
 
-            /// What it means, in a line.
+            /// Its meaning, in a line.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$cause => $means,)+ Self::Other => "A newer version knows it" }
             }
 
-            /// What ends it; words in braces stand for facts.
+            /// The remedy; words in braces stand for facts.
             const fn template(self) -> &'static str {
                 match self { $(Self::$cause => $remedy,)+ Self::Other => "see the log of `noded` on {NODE}" }
             }
@@ -139,9 +139,9 @@ causes! {
 pub struct RackFault {
     /// Its kind.
     pub cause: RackCause,
-    /// What is wrong, in a line.
+    /// The fault, in a line.
     pub text: String,
-    /// What ends it.
+    /// Its remedy.
     pub remedy: String,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::layout::{ADMIN_GROUP, OPERATOR_GROUP, READ_GROUP};
 
 crate::words! {
-    /// What somebody is trusted with; a greater one may do all that a lesser one may.
+    /// The role of somebody who asks; a greater one may do all that a lesser one may.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     Role {

@@ -15,7 +15,7 @@ pub struct RoleCheck {
     pub attempt: RoleAttempt,
     /// What follows.
     pub decision: RoleDecision,
-    /// Where something is to be fetched first: the node that has it.
+    /// The node from which something is to be fetched first, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<NodeName>,
     /// Nodes whose answer counts, such as `2 of 3`. Offline ones are not counted.
@@ -29,10 +29,10 @@ pub struct RoleCheck {
     /// The code of the first of `reasons` that has one.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "code::known")]
     pub code: Option<Code>,
-    /// What is lost, or may be, by an override.
+    /// The data that an override loses, or may lose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_lose: Vec<String>,
-    /// What to do about `reasons`, each once; empty where nothing stands against it.
+    /// The remedies for `reasons`, each once; empty where nothing stands against it.
     pub what_to_do: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ crate::words! {
     }
 }
 
-/// What follows from all answers.
+/// The decision after all answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoleDecision {
@@ -73,19 +73,19 @@ pub struct RoleCheckRow {
     pub role: String,
     /// Which of its daemons answered: `yes`, `no`, `agent only`, `masterd only`.
     pub answer: String,
-    /// Where its copy of the log ends, such as `2.1/9`; null where there is none that is believed.
+    /// The end of its copy of the log, such as `2.1/9`; null where there is none that is believed.
     pub position: Option<String>,
-    /// Whom its agent knows as master.
+    /// The master that its agent knows.
     pub master: Option<NodeName>,
     /// As what its answer counts: `node`, `voter`, `node and voter`, or `no`.
     pub counts: String,
-    /// What is to be said about it.
+    /// The remark about it, if any.
     pub reason: Option<String>,
-    /// What to do about that.
+    /// The remedy for that, if any.
     pub remedy: Option<String>,
 }
 
-/// What an operator wants of a node that is to take the role.
+/// An operator's request to a node that is to take the role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoleRequest {
@@ -132,14 +132,14 @@ fn drain_seconds() -> u32 {
     DRAIN_SECONDS
 }
 
-/// What came of it.
+/// The outcome of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleTaken {
     /// Whether the node is master now.
     pub done: bool,
-    /// What happened, in a sentence.
+    /// The outcome, in a sentence.
     pub message: String,
-    /// What everyone said; null where nobody was asked.
+    /// The answers of all; null where nobody was asked.
     pub check: Option<RoleCheck>,
     /// Why nobody was asked, where that has a code.
     #[serde(
@@ -197,8 +197,8 @@ impl RoleCheck {
         self.decision != RoleDecision::Refuse
     }
 
-    /// The same for a reader: the table as aligned lines, what is to be said of nodes, what stands
-    /// against it and what to do. What nodes said stands in it as they said it.
+    /// The same for a reader: the table as aligned lines, notes on nodes, the reasons against it and the
+    /// remedies. Answers of nodes stand in it unchanged.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.headline()];
@@ -206,7 +206,7 @@ impl RoleCheck {
         let Self { nodes, voters, .. } = self;
         lines.push(format!("answers that count: {nodes} nodes, {voters} voters"));
         for row in &self.rows {
-            // What stands against it comes below.
+            // The reasons against it come below.
             let said = row.reason.as_ref().filter(|reason| !self.reasons.contains(reason));
             lines.extend(said.map(|reason| format!("note: {reason}")));
             lines.extend(said.and(row.remedy.as_ref()).map(|remedy| format!("      {remedy}")));

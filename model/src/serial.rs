@@ -42,9 +42,9 @@ impl Serial {
         name.trim_matches('-').to_owned()
     }
 
-    /// The serial number as a file name, a part of a URL and a word of a script: every byte but
-    /// letters, digits, `.`, `_` and `-` in percent form, and a dot at its beginning, too. Two
-    /// serial numbers never have the same form.
+    /// The serial number as a file name, a part of a URL and a word of a script. Letters, digits, `.`,
+    /// `_` and `-` stay; every other byte, and a dot at the beginning, is in percent form. Two serial
+    /// numbers never have the same form.
     #[must_use]
     pub fn escaped(&self) -> String {
         let bytes = self.as_str().bytes().enumerate();

@@ -1,8 +1,8 @@
 //! Core: which agent of a rack leases which of its dynamic addresses.
 //!
 //! Agents answer without the master and without each other, so each dynamic address belongs to one of
-//! them. A share moves when its agent took a document without it, or is no agent of the rack any more,
-//! and the longest lease that it can have given has passed.
+//! them. A share moves when its agent took a document without it, or has left the rack. The longest
+//! lease that it can have given must have passed, too.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,9 @@ use crate::time::Timestamp;
 
 /// Seconds that a lease lasts.
 pub const LEASE_SECONDS: u32 = 3_600;
-/// The same of a card that is in no inventory, in a rack with machines whose cards are known: an unknown
-/// machine is registered within it, or asks again, and what nobody uses is soon there for others.
+/// The same for a card that is in no inventory, in a rack with machines whose cards are known. An
+/// unknown machine is registered within that time, or asks again, and an unused address is soon free for
+/// others.
 pub const GUEST_LEASE_SECONDS: u32 = 600;
 /// Parts of the lease range of each rack: the most agents that lease in one rack.
 pub const PARTS: usize = 4;
@@ -96,7 +97,7 @@ fn owned(parts: &[Part], agent: &NodeName) -> usize {
     parts.iter().filter(|part| part.owner.as_ref() == Some(agent)).count()
 }
 
-/// Who has least and most, if they differ by more than one part.
+/// The agents with the fewest and the most parts, if they differ by more than one part.
 fn uneven(counts: &[usize]) -> Option<(usize, usize)> {
     let poorest = (0..counts.len()).min_by_key(|&at| counts[at])?;
     let richest = (0..counts.len()).rev().max_by_key(|&at| counts[at])?;

@@ -59,12 +59,12 @@ pub enum SsconfError {
 }
 
 impl Ssconf {
-    /// What tells two of them apart that say different things: SHA-256 of all but the version, in
+    /// The digest that tells apart files with different contents: SHA-256 of all but the version, in
     /// hexadecimal.
     #[must_use]
     pub fn digest(&self) -> String {
         let text = serde_json::to_vec(&self.files).expect("a map of texts has plain keys");
-        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(Sha256::digest(text))
     }
 
     /// Checks that the names can be names of files.
@@ -92,7 +92,7 @@ impl Ssconf {
 pub struct Peer {
     /// Its name.
     pub name: NodeName,
-    /// Where its `masterd` listens for that of other candidates.
+    /// The address of its `masterd` for that of other candidates.
     pub address: SocketAddr,
     /// Its certificate's.
     pub fingerprint: Fingerprint,
@@ -133,14 +133,14 @@ pub fn listed<'a>(peers: impl IntoIterator<Item = &'a Peer>) -> Option<String> {
     (!named.is_empty()).then(|| format!("{}{rest}", named.join(", ")))
 }
 
-/// What the files tell of where to go, on a machine whose master is not asked.
+/// The way to the master, as the files tell it on a machine whose master is not asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MasterHint {
     /// Name of the cluster.
     pub cluster: Option<String>,
     /// The master node.
     pub master: NodeName,
-    /// Where the master is reached.
+    /// The address of the master.
     pub address: Option<IpAddr>,
     /// Term and node of the master's epoch: the higher one is the newer one.
     pub epoch: Option<(u64, u64)>,
@@ -149,7 +149,7 @@ pub struct MasterHint {
 }
 
 impl MasterHint {
-    /// What they tell of which `read` gives the contents, by name; none where they name no master.
+    /// The hint in files whose contents `read` gives by name; none where they name no master.
     pub fn of(read: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let line = |name: &str| {
             let text = read(name)?;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 crate::words! {
-    /// Where an opcode stands. The order matters: what is greater than `Running` is final.
+    /// The state of an opcode. The order matters: what is greater than `Running` is final.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     OpStatus {
@@ -58,7 +58,7 @@ impl OpStatus {
     }
 }
 
-/// What happens to an opcode.
+/// An event of an opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpEvent {
     /// The scheduler picked it; it waits for its locks.
@@ -85,9 +85,9 @@ impl OpEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an opcode that is `{status}` cannot take the event {event:?}")]
 pub struct Illegal {
-    /// Where the opcode stood.
+    /// The state of the opcode.
     pub status: OpStatus,
-    /// What was to happen.
+    /// The event that it cannot take.
     pub event: OpEvent,
 }
 

@@ -15,7 +15,7 @@ pub const TAGS_MAX: usize = 4_096;
 const NAMED_MAX: usize = 64;
 
 crate::words! {
-    /// What kinds of objects have tags.
+    /// The kinds of objects that have tags.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     TagKind {

@@ -19,7 +19,7 @@ pub struct Timeline {
 
 impl Timeline {
     /// Adds a sight. A stage that lies before the last one begins another boot; the same stage again is
-    /// a retry. What is not newer than all that is known was told before.
+    /// a retry. A sight that is not newer than all that is known was told before.
     pub fn see(&mut self, seen: StageSeen) {
         if !is_news(&self.now, &seen) {
             return;
@@ -36,7 +36,7 @@ impl Timeline {
     }
 }
 
-/// What an event carries of the stages that the events before it told: those of the newest boots.
+/// The earlier stages that an event carries along: those of the newest boots.
 pub fn carry(stages: impl IntoIterator<Item = StageSeen>) -> Vec<StageSeen> {
     let (mut boots, mut now) = (Vec::new(), Vec::new());
     for seen in stages {

@@ -1,6 +1,6 @@
 //! Core: tokens, by which programs log in at the front door. The cluster keeps a token's SHA-256 alone.
 //!
-//! A token is 256 random bits, so that nobody finds it by trying, however fast the hash is: a slow one,
+//! A token is 256 random bits, so that nobody finds it by trying, however fast the hash is. A slow hash,
 //! which passwords of people need, would cost each request and protect nothing.
 
 use std::borrow::Cow;
@@ -15,9 +15,9 @@ use crate::role::Role;
 use crate::secret::Secret;
 use crate::time::Timestamp;
 
-/// What every token begins with: programs that look for secrets in published code find it by that.
+/// The prefix of every token: programs that look for secrets in published code find it by that.
 pub const PREFIX: &str = "gtk_";
-/// What stands in logs for the rest of one.
+/// The text that replaces the rest of one in logs.
 const MASK: &str = "...";
 /// Random bytes of a token.
 pub const RANDOM_BYTES: usize = 32;
@@ -51,7 +51,7 @@ impl TokenText {
         self.0.expose()
     }
 
-    /// What the cluster knows it by.
+    /// The digest by which the cluster knows it.
     #[must_use]
     pub fn digest(&self) -> TokenDigest {
         let bytes: [u8; RANDOM_BYTES] = Sha256::digest(self.expose().as_bytes()).into();
@@ -77,8 +77,8 @@ impl FromStr for TokenText {
     }
 }
 
-/// A text from outside without the tokens in it, also where their characters are escaped as in a URL: they
-/// open the door until they end, and logs are read by more people.
+/// A text from outside without the tokens in it, also where their characters are escaped as in a URL.
+/// Tokens open the door until they end, and more people read logs.
 #[must_use]
 pub fn masked(text: &str) -> Cow<'_, str> {
     if text.contains(PREFIX) {
@@ -127,9 +127,9 @@ pub struct TokenDigest(BlobDigest);
 pub struct Token {
     /// Its name, which is that of the user that logs in by it.
     pub name: Word,
-    /// What it is known by.
+    /// The digest by which it is known.
     pub sha256: TokenDigest,
-    /// What it may do.
+    /// The role that it gives.
     pub role: Role,
     /// When it ends by itself; null means never.
     pub expires: Option<Timestamp>,
@@ -141,7 +141,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// What the front door is told of it.
+    /// The part of it that the front door gets.
     #[must_use]
     pub fn grant(&self) -> TokenGrant {
         let Self { name, role, expires, revoked, .. } = self.clone();
@@ -163,13 +163,13 @@ impl Token {
     }
 }
 
-/// What a token gives whoever has it.
+/// The rights that a token gives its holder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenGrant {
     /// Its name.
     pub name: Word,
-    /// What it may do.
+    /// The role that it gives.
     pub role: Role,
     /// When it ends by itself; null means never.
     pub expires: Option<Timestamp>,

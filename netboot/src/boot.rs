@@ -41,18 +41,18 @@ mod routes;
 pub mod script;
 mod up;
 
-/// What a boot request was answered with.
+/// Counters of the answers to boot requests.
 #[derive(Debug, Default)]
 pub struct BootAnswers {
     /// The script that asks again with the machine's serial.
     pub first: Counter,
     /// The script of a machine.
     pub script: Counter,
-    /// That the machine is not known.
+    /// The answer that the machine is not known.
     pub unknown: Counter,
     /// Requests of ramdisks, whatever was answered.
     pub ramdisk: Counter,
-    /// That the serial is none, or that nothing is there.
+    /// The answer that the serial is none, or that nothing is there.
     pub refused: Counter,
     /// Requests for keys of disks, whatever was answered.
     pub key: Counter,
@@ -66,7 +66,7 @@ const KEY_CONNECTIONS: Limits = Limits { total: 256, of_peer: 8 };
 /// How long connections may take to end when the agent stops.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What the routes need.
+/// The data that the routes need.
 #[derive(Debug, Clone)]
 pub struct Rack {
     /// The documents.

@@ -1,5 +1,5 @@
-//! Where requests of machines for the keys of their disks wait for the master. They are in memory alone,
-//! which is wiped when they are gone: what is lost with the agent, the machine asks again.
+//! Requests of machines for the keys of their disks, which wait here for the master. They are in memory
+//! alone, which is wiped when they are gone: a machine asks again for all that is lost with the agent.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 /// Requests of one address that wait at the same time: sabakan's client asks for one key after the other.
 const OF_ADDRESS_MAX: usize = 2;
-/// How long a request waits to be taken by the master, which as a rule holds an exchange open: longer
-/// than one commits what it was told before, and short of the patience of a machine.
+/// How long a request waits for the master to take it. The master, as a rule, holds an exchange open.
+/// The time is longer than its commit of earlier news, and short of the patience of a machine.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// How long a request that was taken waits for its answer: longer than the master waits for the job that
 /// keeps a key.

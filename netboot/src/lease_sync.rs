@@ -1,8 +1,8 @@
-//! What the agents of a rack tell each other of leases, so that each of them can renew
-//! what another one gave; and of ramdisks, so that a token is told once in a rack.
+//! The agents of a rack tell each other of leases, so that each can renew a lease that another one gave.
+//! They tell each other of ramdisks too, so that a token is told once in a rack.
 //!
-//! An agent asks each other one for news, by a long poll. The DHCP server decides whose word counts. It
-//! begins with everything, once it starts and whenever the DHCP server or the ranges are others.
+//! An agent asks each other one for news, by a long poll. The DHCP server decides whose word counts. The
+//! agent asks for everything at its start, and whenever the DHCP server or the ranges change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,14 +104,14 @@ fn record(told: &LeaseTold) -> Option<LeaseRecord> {
     Some(LeaseRecord { address: told.address, client, state, since_us })
 }
 
-/// What it needs to ask other agents.
+/// The parts that the lease sync needs to ask other agents.
 #[derive(Debug)]
 pub struct Asking {
     /// The name of this agent's node.
     pub own: NodeName,
     /// Takes what they heard of ramdisks.
     pub ledger: Arc<Ledger>,
-    /// Whom it serves.
+    /// The racks that it serves.
     pub racks: Arc<Racks>,
     /// Calls the others.
     pub client: Client,
@@ -133,7 +133,7 @@ pub async fn serve(mut asking: Asking, mut stopped: watch::Receiver<bool>) {
         let is_anew = asking.server.has_changed().unwrap_or(false);
         let server = asking.server.borrow_and_update().clone();
         let documents = asking.racks.all();
-        // What was told of addresses that were in no range then is told again.
+        // New ranges have all leases told again, as some may have been in no range before.
         let wanted = (others(&documents, &asking.own), ranges(&documents));
         if is_anew || asked.as_ref() != Some(&wanted) {
             polls.shutdown().await;
@@ -182,7 +182,7 @@ fn callers(agent: &RackAgent) -> impl Iterator<Item = Caller> + '_ {
     agent.fingerprints.iter().map(caller)
 }
 
-/// Who learns what another agent tells.
+/// The receivers of another agent's news.
 struct Learns {
     ledger: Arc<Ledger>,
     racks: Arc<Racks>,

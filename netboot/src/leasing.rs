@@ -37,16 +37,16 @@ const INTERFACES_EVERY: Duration = Duration::from_secs(5);
 /// Observations that wait to be logged.
 const OBSERVATIONS_MAX: usize = 256;
 
-/// Where and how DHCP is served.
+/// The settings of the DHCP service.
 #[derive(Debug, Clone)]
 pub struct Leasing {
     /// The port.
     pub port: u16,
     /// Addresses for relays, instead of the interfaces.
     pub relays_only: Vec<Ipv4Addr>,
-    /// Where the boot side listens.
+    /// The address of the boot side.
     pub boot: SocketAddr,
-    /// Where DHCP counts.
+    /// The counters of DHCP.
     pub counters: Arc<Counters>,
 }
 
@@ -93,8 +93,8 @@ impl LedgerLeases {
     }
 }
 
-/// What the master is told of a lease. Clients without an Ethernet address are served, but are no
-/// machines.
+/// The observation of a lease, for the master. Clients without an Ethernet address are served, but are
+/// no machines.
 fn observation(racks: &Racks, record: &LeaseRecord) -> Option<Observation> {
     let rack = racks.rack_of(record.address)?;
     let (state, until) = match record.state {
@@ -152,7 +152,7 @@ pub async fn serve(
             tokio::time::sleep(others::FIRST_LISTEN).await;
         }
         yield_to_others(&mut wanted, &racks);
-        // What failed before is tried again only with another configuration or by the next look.
+        // A failed start is repeated only with another configuration or by the next look.
         if last.as_ref() != Some(&wanted) || (running.is_none() && !wanted.places.is_empty()) {
             let anew = last.as_ref() != Some(&wanted);
             if anew {
@@ -205,7 +205,7 @@ fn tell_of_disk(ledger: &Ledger, racks: &Racks) {
     racks.set_passing(Passing::Store, why);
 }
 
-/// Where more is done than to observe.
+/// The places where the agent does more than observe.
 fn speaking(wanted: &Compiled) -> BTreeSet<Listener> {
     let speaks = |place: &&Listener| {
         let mut ranges = wanted.config.ranges.iter();
@@ -343,8 +343,8 @@ fn begin(wanted: &Compiled, leasing: &Leasing, world: LedgerLeases) -> Result<Ru
     Ok(Running { places: wanted.places.clone(), handle, tasks })
 }
 
-/// Tells the master of what does not go with the lease: that the firmware of a registered machine got
-/// one, which begins a boot, and that a range is full.
+/// Tells the master of events beside the lease. The firmware of a registered machine got one, which
+/// begins a boot; or clients are in trouble, for example in a full range.
 fn tell(observation: &dhcp::Observation, racks: &Racks, ledger: &Ledger, now_us: i64) {
     match observation {
         dhcp::Observation::Leased { record, stage, .. } => {
@@ -375,7 +375,7 @@ fn tell(observation: &dhcp::Observation, racks: &Racks, ledger: &Ledger, now_us:
     }
 }
 
-/// What a machine asked for in vain, and what to do.
+/// The fault of a machine that asked in vain, and its remedy.
 fn stranded(client: &Identity, stage: Stage, architecture: Option<u16>) -> String {
     let way = if stage == Stage::PxeFirmware { "PXE" } else { "HTTP boot without EFI" };
     let architecture = architecture.map_or_else(|| "unknown".to_owned(), |n| n.to_string());
@@ -385,7 +385,7 @@ fn stranded(client: &Identity, stage: Stage, architecture: Option<u16>) -> Strin
     )
 }
 
-/// That no address is left, with numbers that add up.
+/// The fault of a range that has no address left, with numbers that add up.
 fn full(range: &RangeUse) -> String {
     let RangeUse { first, last, addresses, leased, offered, quarantined } = range;
     format!(
@@ -394,7 +394,7 @@ fn full(range: &RangeUse) -> String {
     )
 }
 
-/// That cards which are in no inventory have all that they may have.
+/// The fault of a range whose unregistered cards have all addresses that they may have.
 fn crowded(range: &RangeUse, guests_max: usize) -> String {
     let RangeUse { first, last, addresses, .. } = range;
     format!(

@@ -1,6 +1,6 @@
-//! What the agent remembers, durably: the epoch that it obeys, who may call, rack documents,
-//! leases, what it heard of ramdisks, and the outbox. One store, one order of changes; a change is answered when it is on
-//! disk.
+//! The agent's durable memory: the epoch that it obeys, its allowed callers, rack documents, leases,
+//! records of ramdisks, and the outbox. One store, one order of changes; a change is answered when it is
+//! on disk.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -50,7 +50,7 @@ const SEGMENTS: usize = 2;
 /// Keys that are removed in one change, far below what the store takes.
 const REMOVED_AT_ONCE: usize = 10_000;
 
-/// What comes back when a change is durable.
+/// The part of a change that comes back when it is durable.
 #[derive(Debug)]
 struct Tag {
     /// The last event of the change.
@@ -77,7 +77,7 @@ pub struct Ledger {
     commit_seconds: Arc<Histogram>,
 }
 
-/// What the ledger keeps in memory.
+/// The ledger's content in memory.
 #[derive(Debug, Default)]
 struct State {
     outbox: Outbox,
@@ -88,12 +88,12 @@ struct State {
     signs: Signs,
 }
 
-/// What changed, for another agent.
+/// Changes, for another agent.
 #[derive(Debug, Default)]
 pub struct News {
     /// Leases.
     pub leases: Vec<LeaseRecord>,
-    /// What was heard of ramdisks.
+    /// Records of ramdisks.
     pub ramdisks: Vec<RamdiskTold>,
     /// Whether the agent serves machines at other addresses than before.
     pub has_places: bool,
@@ -105,21 +105,21 @@ pub struct News {
     pub more: bool,
 }
 
-/// What was found at the start.
+/// The state that the store held at the start.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// Whom it obeys.
+    /// The epoch and the master that it obeys.
     pub obeyed: Obeyed,
-    /// Who may call, if the master said since the enrolment.
+    /// The allowed callers, if the master named them since the enrolment.
     pub allow: Option<AllowList>,
     /// The rack documents.
     pub racks: Vec<RackDocument>,
 }
 
 impl Ledger {
-    /// Opens the store in `directory` for the node that `membership` names. What another node, or
-    /// the same machine in another cluster, left there is removed. Segments of a new journal have
-    /// `segment_bytes`, which is [`SEGMENT_BYTES`] but where agents share a disk. Blocks.
+    /// Opens the store in `directory` for the node that `membership` names. State of another node, or of
+    /// the same machine in another cluster, is removed. Segments of a new journal have `segment_bytes`,
+    /// which is [`SEGMENT_BYTES`] but where agents share a disk. Blocks.
     ///
     /// # Errors
     /// The store cannot be opened or read.
@@ -145,7 +145,7 @@ impl Ledger {
                 *durable != before
             });
             for done in tags.into_iter().filter_map(|tag| tag.done) {
-                // Who asked may have given up.
+                // The caller may have given up.
                 done.send(()).unwrap_or(());
             }
         });
@@ -405,7 +405,7 @@ impl Ledger {
         self.state.lock().leases.values().cloned().collect()
     }
 
-    /// What changed after this number of this [`Self::run`], at most so much.
+    /// The changes after this number of this [`Self::run`], `most` of them at most.
     #[must_use]
     pub fn news_after(&self, number: u64, most: usize) -> News {
         let state = self.state.lock();

@@ -1,11 +1,11 @@
-//! What an agent serves to its rack, from a rack document and without the master.
+//! The services of an agent to its rack, from a rack document and without the master.
 //!
-//! In reading order: [`rack`] has the documents and compiles one for the interfaces that are there; [`dhcp`]
-//! is the protocol, from packet to answer, [`leasing`] runs it, and [`lease_sync`] tells other agents of
-//! leases, and [`token_claim`] has them agree on who tells a secret; [`boot`] serves scripts, kernels and
-//! images by HTTP, and [`key_desk`] has the master answer for keys of disks; [`ledger`] keeps documents and
-//! leases on disk, and [`outbox`] what was seen, until the master has it. `testing` (a feature) has racks for
-//! tests. Nothing here knows jobs, or calls the master.
+//! In reading order: [`rack`] has the documents and compiles one for the interfaces that are there. The
+//! protocol is [`dhcp`], from packet to answer; [`leasing`] runs it. Other agents learn of leases by
+//! [`lease_sync`], and agree by [`token_claim`] on who tells a secret. Machines get scripts, kernels and
+//! images from [`boot`] by HTTP, and the master's answers on keys of disks from [`key_desk`]. Documents
+//! and leases are on disk in the [`ledger`]; the [`outbox`] keeps what was seen, until the master has
+//! it. `testing` (a feature) has racks for tests. Nothing here knows jobs, or calls the master.
 #![warn(missing_docs)]
 
 pub mod boot;

@@ -1,8 +1,8 @@
 //! Core: what the agent saw and the master has not taken yet.
 //!
 //! Events are numbered from 1 in the order in which they were seen. One is forgotten when the master
-//! acknowledged it, or when later ones overtook it: when there is a later one of each thing that it
-//! is about. What the master makes of those that are left is what it would make of all.
+//! acknowledged it, or when later ones overtook it: when there is a later one of each thing that it is
+//! about. The events that are left lead the master to the same state as all of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
@@ -30,24 +30,24 @@ pub struct Numbers {
     pub dropped: u64,
 }
 
-/// One thing that an event is about. An event is overtaken when later ones are about all that it is
-/// about: the master keeps leases by [`LeaseKey`] and one for each address, so an event of a lease
-/// says the newest of both, and a later one of the client alone does not say who lost the address.
+/// A subject of an event. An event is overtaken when later ones are about all of its subjects. The
+/// master keeps leases by [`LeaseKey`] and one for each address, so an event of a lease says the newest
+/// of both. A later event of the client alone does not say who lost the address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Subject {
     /// The lease of a client.
     Lease(LeaseKey),
-    /// Who has an address of a rack.
+    /// The holder of an address of a rack.
     Address(u32, Ipv4Addr),
     /// The boot of a machine of a rack.
     Machine(u32, Serial),
-    /// That a machine of a rack has an Ethernet address, which the master learns from its boots.
+    /// An Ethernet address of a machine of a rack, which the master learns from its boots.
     Port(u32, Serial, MacAddress),
-    /// What was heard of a machine's ramdisk.
+    /// The record of a machine's ramdisk.
     Ramdisk(u32, Serial),
-    /// What a machine is made of.
+    /// The parts of a machine.
     Inspected(u32, Serial),
-    /// That an address asks for the boot of a machine which no rack document has: by address, so that
+    /// An address that asks for the boot of a machine which no rack document has: by address, so that
     /// made-up serial numbers do not fill the outbox.
     Stranger(u32, Ipv4Addr),
 }
@@ -82,7 +82,7 @@ pub struct Outbox {
     newest: HashMap<Subject, u64>,
 }
 
-/// What an addition does: to be made durable, then to be [applied](Outbox::apply).
+/// The effects of an addition, to be made durable, then to be [applied](Outbox::apply).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The numbers afterwards.
@@ -123,7 +123,7 @@ impl Outbox {
         self.events.is_empty()
     }
 
-    /// What adding `observations`, seen at `at`, would do.
+    /// The plan to add `observations`, seen at `at`.
     #[must_use]
     pub fn plan(&self, at: Timestamp, observations: Vec<Observation>) -> Plan {
         let mut numbers = self.numbers;

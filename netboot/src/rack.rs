@@ -1,5 +1,5 @@
-//! The rack documents that the agent serves from, and what they mean for DHCP ([`compile`]); and what
-//! keeps it from serving them (`health`), which [`look`] looks for on the disk.
+//! The rack documents that the agent serves from, and their meaning for DHCP ([`compile`]). Faults that
+//! keep it from serving them are in `health`; [`look`] looks for them on the disk.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -78,9 +78,9 @@ pub struct Racks {
     health: Health,
     /// The lease ranges that are served.
     served: Mutex<Vec<LeaseRangeServed>>,
-    /// Where this agent serves machines of each rack.
+    /// The addresses at which this agent serves machines.
     places: Mutex<BootPlaces>,
-    /// Where other agents say that they do, by rack.
+    /// The addresses at which other agents say that they do, by rack.
     of_others: Mutex<BTreeMap<(u32, NodeName), Vec<SocketAddr>>>,
 }
 
@@ -108,7 +108,7 @@ impl Racks {
         std::mem::replace(&mut *self.places.lock(), places.clone()) != *places
     }
 
-    /// Where it serves those of a rack.
+    /// The addresses at which it serves the machines of a rack.
     #[must_use]
     pub fn places(&self, rack: u32) -> Vec<SocketAddr> {
         self.places.lock().get(&rack).cloned().unwrap_or_default()
@@ -120,7 +120,7 @@ impl Racks {
         self.of_others.lock().insert((rack, agent.clone()), places);
     }
 
-    /// Where each of the other agents serves the machines of a rack, as far as they told.
+    /// The addresses at which each of the other agents serves the rack's machines, as far as they told.
     #[must_use]
     pub fn places_of_others(&self, document: &RackDocument) -> Vec<Vec<SocketAddr>> {
         let all = self.of_others.lock();
@@ -150,12 +150,12 @@ impl Racks {
         let machines = document.machines.len();
         tracing::info!(rack, version = %document.version, machines, "rack document installed");
         let held = RackHeld::from(&document);
-        // Those that are left when this fails go with the next document.
+        // Ramdisks that are left when this fails go with the next document.
         ledger
             .forget_ramdisks(rack, Some(&document))
             .map_err(|error| RackError::Keep { rack, error })?;
         self.documents.write().insert(rack, Served::new(document));
-        // What was refused or full by the old document is looked at anew.
+        // Refusals and full ranges by the old document are looked at anew.
         self.end_outdated_passing();
         self.tell();
         Ok(held)

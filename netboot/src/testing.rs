@@ -1,4 +1,4 @@
-//! What tests of agents need: a rack, a membership, names.
+//! Parts for tests of agents: a rack, a membership, names.
 
 use model::ipam::LeaseRange;
 use model::power_cycle::{ExpectedRamdisk, Ramdisk, RamdiskToken};
@@ -26,7 +26,7 @@ pub fn epoch(term: u64) -> Epoch {
 /// Bytes of a journal segment: two are made for every store.
 pub const SMALL: u64 = 1 << 20;
 
-/// What a node of this name has from its enrolment.
+/// The membership that a node of this name has from its enrolment.
 pub fn membership(node: &str) -> Membership {
     Membership {
         cluster_uuid: Uuid::from_u128(7),

@@ -41,7 +41,7 @@ pub struct Claims {
     turns: Mutex<HashMap<(u32, Serial), Waiting>>,
 }
 
-/// What claims of one machine wait for.
+/// The lock that claims of one machine wait for.
 type Waiting = Arc<tokio::sync::Mutex<()>>;
 
 /// The turn of a machine.

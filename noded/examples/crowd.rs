@@ -116,7 +116,7 @@ async fn live(options: &Options) -> Result<(), String> {
     daemon.stop().await.map_err(|error| chain(&error))
 }
 
-/// What an enrolment shows, of which one line is passed on.
+/// The output of an enrolment, of which one line is passed on.
 struct Shown {
     name: String,
     text: Vec<u8>,

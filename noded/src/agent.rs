@@ -1,4 +1,4 @@
-//! What the agent answers: one match over the table of calls.
+//! The agent's answers: one match over the table of calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,7 +75,7 @@ pub struct Agent {
     /// Counts exchanges: a newer one ends the older.
     exchanges: watch::Sender<u64>,
     next_exchange: AtomicU64,
-    /// What the last exchange told of faults.
+    /// The faults that the last exchange told.
     told_faults: Mutex<Vec<RackFault>>,
     master_address: MasterAddress,
     ssconf: Arc<ssconf::Files>,
@@ -87,24 +87,24 @@ pub struct Agent {
     left: Notify,
 }
 
-/// What an [`Agent`] is made of.
+/// The parts of an [`Agent`].
 #[derive(Debug)]
 pub struct Parts {
-    /// Where things live.
+    /// The directories of the agent.
     pub layout: Layout,
-    /// What the node is.
+    /// The node's name and cluster.
     pub membership: Membership,
-    /// What it remembers.
+    /// Its durable memory.
     pub ledger: Arc<Ledger>,
-    /// What it serves from.
+    /// The rack documents that it serves from.
     pub racks: Arc<Racks>,
     /// The files that it serves.
     pub blobs: Arc<Blobs>,
-    /// Who may call.
+    /// The allowed callers.
     pub allowed: AllowedCallers,
-    /// Whom it obeys.
+    /// The epoch and the master that it obeys.
     pub obeyed: Obeyed,
-    /// What it proves itself by.
+    /// Its key and certificate.
     pub identity: Arc<NodeIdentity>,
     /// Gives the time.
     pub clock: Clock,
@@ -114,9 +114,9 @@ pub struct Parts {
     pub powercycle: Arc<dyn Powercycle>,
     /// The network of its host.
     pub network: Arc<HostNetworks>,
-    /// Where machines wait for the keys of their disks.
+    /// The requests of machines for the keys of their disks.
     pub keys: Arc<KeyDesk>,
-    /// What machines are shown there.
+    /// The certificates that machines are shown there.
     pub machines: Arc<MachineCertificates>,
     /// Has the agents of a rack agree on who tells a secret.
     pub claims: Arc<Claims>,

@@ -44,22 +44,22 @@ use rpc::client::Client;
 /// How long tasks may take to end: a lease that waits for room on the disk would take for ever.
 const TASKS_END_WITHIN: Duration = Duration::from_secs(5);
 
-/// What an agent is started with.
+/// The settings that an agent is started with.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where things live.
+    /// The directories of the agent.
     pub layout: Layout,
-    /// Where the node protocol is served.
+    /// The address of the node protocol.
     pub rpc: SocketAddr,
-    /// Where the boot side is served.
+    /// The address of the boot side.
     pub boot: SocketAddr,
-    /// Where it is served, too, if that can be had.
+    /// A further address of the boot side, if it can be had.
     pub boot_alias: Option<SocketAddr>,
-    /// Where machines ask for the keys of their disks, if that can be had.
+    /// The address at which machines ask for the keys of their disks, if it can be had.
     pub keys: Option<SocketAddr>,
     /// How DHCP is served.
     pub leasing: Leasing,
-    /// Where numbers are served.
+    /// The endpoint for metrics.
     pub metrics: Endpoint,
     /// Versions of the node protocol that it understands; a program's own, but in tests of
     /// upgrades.
@@ -77,7 +77,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Where the node protocol is served.
+    /// The listening address of the node protocol.
     #[must_use]
     pub fn rpc_listening(&self) -> Listening {
         Listening { address: self.rpc, purpose: "the node protocol", option: "--rpc-address" }
@@ -146,9 +146,9 @@ impl Daemon {
     /// Starts an agent on a host whose network went back already.
     ///
     /// # Errors
-    /// The machine belongs to no cluster, its state cannot be used, or a port cannot be had. That
-    /// DHCP or the further boot port cannot be had is logged, and the agent goes on without. An address
-    /// that the machine does not have is waited for, and told.
+    /// The machine belongs to no cluster, its state cannot be used, or a port cannot be had. A failure
+    /// of DHCP or of the further boot port is logged, and the agent goes on without. An address that the
+    /// machine does not have is waited for, and told.
     pub async fn start_on(
         network: Arc<HostNetworks>,
         settings: Settings,
@@ -329,13 +329,13 @@ impl Daemon {
         }
     }
 
-    /// Where the node protocol is served.
+    /// The address of the node protocol.
     #[must_use]
     pub fn rpc_address(&self) -> SocketAddr {
         self.rpc.address()
     }
 
-    /// Where the boot side is served.
+    /// The address of the boot side.
     #[must_use]
     pub fn boot_address(&self) -> SocketAddr {
         self.boot
@@ -368,7 +368,7 @@ fn boot_side(address: SocketAddr, purpose: &'static str) -> Listening {
     Listening { address, purpose, option: "--boot-address" }
 }
 
-/// What machines boot from.
+/// The part of the agent that machines boot from.
 async fn boot_rack(
     settings: &Settings,
     ledger: &Arc<Ledger>,
@@ -430,7 +430,7 @@ fn allow_list(membership: &Membership, restored: &Restored) -> rpc::calls::Allow
     }
 }
 
-/// Whom it obeyed last; the epoch of the enrolment where that is later.
+/// The epoch and the master obeyed last, or the epoch of the enrolment where that is later.
 fn obeyed(membership: &Membership, restored: &Restored) -> Obeyed {
     match &restored.obeyed {
         obeyed if obeyed.epoch >= membership.epoch => obeyed.clone(),

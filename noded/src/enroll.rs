@@ -34,7 +34,7 @@ pub enum EnrollError {
         cluster: String,
         /// The file that says so.
         marker: String,
-        /// What the machine holds of the cluster.
+        /// The machine's data of the cluster.
         data: String,
     },
     /// The identity that is there cannot be read.
@@ -57,7 +57,7 @@ pub enum EnrollError {
     TokenFile {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -66,7 +66,7 @@ pub enum EnrollError {
     Token {
         /// The file.
         path: PathBuf,
-        /// What is wrong with its text.
+        /// The fault in its text.
         #[source]
         error: TokenError,
     },
@@ -150,7 +150,7 @@ pub async fn enroll(
     }
 }
 
-/// What the operator gives to the master.
+/// The token that the operator gives to the master.
 fn token(desk: &Desk, port: u16, rpc: SocketAddr, options: &EnrollOptions) -> Token {
     Token {
         host: options.address.clone().unwrap_or_else(|| reachable(rpc.ip()).to_string()),
@@ -192,7 +192,7 @@ fn tell(port: u16, show: &mut (dyn Write + Send)) -> io::Result<()> {
     show.flush()
 }
 
-/// What waits for the master.
+/// The desk that waits for the master.
 fn desk(
     layout: &Layout,
     options: &EnrollOptions,
@@ -223,7 +223,7 @@ fn give_to_users(layout: &Layout) -> Result<(), EnrollError> {
     Ok(())
 }
 
-/// What this machine is; nothing where it was never enrolled, or that cannot be read.
+/// The membership of this machine; none where it was never enrolled, or that cannot be read.
 fn enrolled_as(layout: &Layout) -> Option<Membership> {
     if !is_enrolled(layout) {
         return None;

@@ -1,4 +1,4 @@
-//! What this machine is made of, as the kernel tells it.
+//! Facts on the parts of this machine, as the kernel tells them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub enum FactsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -24,7 +24,7 @@ pub enum FactsError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What was looked for.
+        /// The value that was looked for.
         wanted: &'static str,
     },
     /// The file system cannot be asked.
@@ -32,7 +32,7 @@ pub enum FactsError {
     FileSystem {
         /// A path on it.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },

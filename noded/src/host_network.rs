@@ -27,7 +27,7 @@ const GO_BACK_AGAIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct HostNetworks {
     open: Mutex<Open>,
-    /// What keeps this over a restart.
+    /// The files that keep this over a restart.
     files: Files,
     /// Steps that would bring the host back to what was committed, as it was seen last.
     drift: parking_lot::Mutex<Vec<String>>,
@@ -38,19 +38,20 @@ pub struct HostNetworks {
 struct Open {
     /// Why it cannot be changed here, or the way to it.
     host: Result<Host, String>,
-    /// What waits for its commit, by the name of its change.
+    /// The network that waits for its commit, with the name of its change.
     applied: Option<(Uuid, HostNetwork)>,
     /// The change that was kept last, and what its commit was told: the answer may have been lost.
     kept: Option<(Uuid, NetworkEnded)>,
-    /// What was committed last; the links that it made go when the next one does not name them.
+    /// The network that was committed last; the links that it made go when the next one does not name
+    /// them.
     committed: Option<HostNetwork>,
 }
 
-/// What a call asks for.
+/// The networks that a call asks for.
 struct Wish {
-    /// What the kernel should have. It says nothing of cards that the call does not name.
+    /// The network that the kernel should have. It says nothing of cards that the call does not name.
     network: HostNetwork,
-    /// What is kept once that is carried out, those cards too.
+    /// The network that is kept once that is carried out, with those cards too.
     whole: HostNetwork,
 }
 
@@ -249,7 +250,7 @@ impl HostNetworks {
     }
 }
 
-/// What a call asks for on a host that is so, together with what was committed before.
+/// The networks that a call asks for on a host that is so, together with what was committed before.
 fn wish(
     actual: &HostNetwork,
     call: &NetworkApply,
@@ -276,7 +277,7 @@ fn wish(
     Ok(Wish { network, whole })
 }
 
-/// What would bring a host back to what was committed.
+/// The plan to bring a host back to what was committed.
 async fn drift(host: &Host, committed: &HostNetwork) -> Result<hostnet::Plan, HostError> {
     host.plan(&host.read().await?, committed).await
 }

@@ -1,11 +1,11 @@
 //! The agent of a node, as a library.
 //!
-//! In reading order: [`options`] is the command line, [`run`] what becomes of it, `codes` tells what an
-//! operator must act on, [`enroll`] how a machine joins; [`daemon`] puts the agent together: [`agent`]
-//! answers the master's calls, [`netboot`] is what it serves to its racks; [`master_address`] and [`ssconf`]
-//! are what this machine has of the master; [`host_network`] changes its network; [`machine_certificate`] is
-//! what it shows machines; [`facts`] tells what the machine is made of, [`powercycle`] restarts it, and
-//! [`metrics`] counts.
+//! In reading order: [`options`] is the command line, [`run`] what becomes of it; `codes` tells what an
+//! operator must act on, [`enroll`] how a machine joins. The agent is put together by [`daemon`]:
+//! [`agent`] answers the master's calls, [`netboot`] is what it serves to its racks. From the master,
+//! this machine has [`master_address`] and [`ssconf`]. Its network is changed by [`host_network`];
+//! [`machine_certificate`] is what it shows machines. The machine's parts are told by [`facts`];
+//! [`powercycle`] restarts it, and [`metrics`] counts.
 #![warn(missing_docs)]
 
 mod codes;

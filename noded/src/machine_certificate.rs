@@ -19,18 +19,18 @@ use netboot::rack::Racks;
 pub struct MachineCertificates {
     /// The one that is shown.
     pub certificate: Arc<MachineCertificate>,
-    /// What is served.
+    /// The rack documents that are served.
     pub racks: Arc<Racks>,
-    /// Where the file is.
+    /// The layout, with the place of its file.
     pub layout: Layout,
-    /// Where machines ask for keys; none where they cannot.
+    /// The address at which machines ask for keys; none where they cannot.
     pub keys: Option<SocketAddr>,
     /// Addresses to which relays write.
     pub relays: Vec<Ipv4Addr>,
 }
 
 impl MachineCertificates {
-    /// What is to be asked for.
+    /// The certificate to ask the master for.
     pub(crate) fn wanted(&self) -> Option<CertificateWanted> {
         let documents = self.racks.all();
         let own = interfaces().unwrap_or_default();
@@ -52,8 +52,8 @@ impl MachineCertificates {
     }
 }
 
-/// The addresses of ours at which machines of these racks ask for keys: the one that is listened at, or those
-/// in the networks of the racks, and those to which relays write.
+/// The addresses of ours at which machines of these racks ask for keys. They are the one that is
+/// listened at or those in the networks of the racks, and those to which relays write.
 fn served(
     keys: SocketAddr,
     own: &[Ipv4Addr],

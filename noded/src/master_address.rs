@@ -41,7 +41,7 @@ pub enum AddressError {
     /// The agent may not.
     #[error("noded may not change addresses here: it needs CAP_NET_ADMIN to {what} {address}")]
     NotPermitted {
-        /// What was to be done.
+        /// The action, as a verb.
         what: &'static str,
         /// With which address.
         address: IpAddr,
@@ -49,7 +49,7 @@ pub enum AddressError {
     /// The kernel refused.
     #[error("cannot {what} the address {address}/{prefix} on the interface numbered {index}")]
     Kernel {
-        /// What was to be done.
+        /// The action, as a verb.
         what: &'static str,
         /// With which address.
         address: IpAddr,
@@ -57,7 +57,7 @@ pub enum AddressError {
         prefix: u8,
         /// The interface.
         index: u32,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -105,7 +105,7 @@ impl MasterAddress {
     /// and some times more afterwards.
     ///
     /// # Errors
-    /// It cannot be taken here. That the link could not be told is in the log.
+    /// It cannot be taken here. A failure to tell the link is in the log.
     pub async fn up(&self, call: &MasterAddressUp) -> Result<AddressChanged, AddressError> {
         let MasterAddressUp { address, prefix, netdev } = call;
         self.is_asked_for(*address, *prefix, netdev);
@@ -167,13 +167,13 @@ impl MasterAddress {
         Ok(AddressChanged { changed })
     }
 
-    /// Gives the address up once no master has looked after it for a minute; never ends. What an
-    /// agent took that ended since is not known here, and stays.
+    /// Gives the address up once no master has looked after it for a minute; never ends. The address of
+    /// an agent that has ended since is not known here, and stays.
     pub async fn give_up_unasked(&self) {
         let mut asked = self.asked.subscribe();
         loop {
             let Some((at, held)) = asked.borrow_and_update().clone() else {
-                // Whoever could ask is there as long as this is.
+                // The sender is there as long as this is.
                 asked.changed().await.unwrap_or(());
                 continue;
             };
@@ -240,7 +240,8 @@ async fn tell(address: IpAddr, interface: &Interface, mac: [u8; 6]) -> io::Resul
     Ok(())
 }
 
-/// Carries the steps out; whether there were any. What is there or gone already is as it should be.
+/// Carries the steps out; whether there were any. An address that is there or gone already is as it
+/// should be.
 fn carry_out(kernel: &mut Addresses, steps: Vec<Step>) -> Result<bool, AddressError> {
     let changed = !steps.is_empty();
     for step in steps {

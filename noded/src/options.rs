@@ -31,15 +31,15 @@ const GIB: u64 = 1 << 30;
     after_help = "Exit status: 0 success, 1 failure, 2 wrong options."
 )]
 pub struct Options {
-    /// What applies to the agent however it is started.
+    /// Options of the agent, however it is started.
     #[command(flatten)]
     pub agent: AgentOptions,
-    /// What to do instead of serving.
+    /// An action instead of serving.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// What to do instead of serving.
+/// An action instead of serving.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
     /// Show a token for `gnt node add`, wait until the master has taken this machine into its
@@ -64,7 +64,7 @@ pub struct EnrollOptions {
     #[arg(long)]
     pub exit: bool,
     /// Take this machine in once more though it is a node already, for `gnt node add --readd`: as the
-    /// same node of the same cluster. What it has of its certificates stays until the master comes.
+    /// same node of the same cluster. Its certificates stay until the master comes.
     #[arg(long)]
     pub again: bool,
     /// File with the token that the machine's configuration told it: `{{ EnrolToken }}` of Ignition or
@@ -94,8 +94,8 @@ pub struct AgentOptions {
     /// Further port of the boot side; 0 for none [default: 8888 if the boot port is 10080]
     #[arg(long, global = true, value_name = "PORT")]
     pub boot_alias_port: Option<u16>,
-    /// Port at which machines keep and fetch the keys of their disks by HTTPS, which the master answers;
-    /// 0 for none [default: 10443 if the boot port is 10080]
+    /// Port at which machines keep and fetch the keys of their disks by HTTPS. The master answers; 0 for
+    /// none [default: 10443 if the boot port is 10080]
     #[arg(long, global = true, value_name = "PORT")]
     pub keys_port: Option<u16>,
     /// Port of DHCP. Clients ask on port 67 only; another port needs --dhcp-address.
@@ -122,7 +122,7 @@ pub struct AgentOptions {
     /// Look of the log: text or json.
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
-    /// What to log, such as `debug` or `info,noded::dhcp=debug`.
+    /// Filter of the log, such as `debug` or `info,noded::dhcp=debug`.
     #[arg(long, global = true, value_name = "FILTER", default_value = "info")]
     pub log_filter: String,
     /// Log to standard error instead of the log file.
@@ -131,13 +131,13 @@ pub struct AgentOptions {
 }
 
 impl AgentOptions {
-    /// Where things live.
+    /// The directories of the agent.
     #[must_use]
     pub fn layout(&self) -> Layout {
         Layout::new(&self.root)
     }
 
-    /// What the agent is to be started with.
+    /// The settings to start the agent with.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let default_alias = (self.boot_port == BOOT_PORT).then_some(BOOT_PORT_ALIAS);

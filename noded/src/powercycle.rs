@@ -13,7 +13,7 @@ use stdx::Tasks;
 
 /// How long the machine waits, so that the answer still leaves it (Ganeti's).
 pub const DELAY: Duration = Duration::from_secs(5);
-/// Where the kernel takes orders of this kind.
+/// The kernel's file for orders of this kind.
 const TRIGGER: &str = "/proc/sysrq-trigger";
 /// The order to restart at once, without flushing or unmounting anything.
 const RESTART: &[u8] = b"b";
@@ -36,7 +36,7 @@ pub enum PowercycleError {
          --allow-powercycle says"
     )]
     NoMachine {
-        /// Where it runs.
+        /// The surroundings in which it runs.
         what: &'static str,
     },
     /// The kernel does not take the order.
@@ -46,7 +46,7 @@ pub enum PowercycleError {
     Trigger {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -61,7 +61,7 @@ pub trait Powercycle: Debug + Send + Sync {
     fn schedule(&self) -> Result<Duration, PowercycleError>;
 }
 
-/// What the options of this agent come to, on the machine that it runs on.
+/// The way to restart the machine that this agent runs on, by its options.
 #[must_use]
 pub fn of_machine(allowed: bool, layout: &Layout) -> Arc<dyn Powercycle> {
     match hindrance(allowed, layout, Path::new("/")) {
@@ -77,7 +77,7 @@ enum Hindrance {
     NoMachine(&'static str),
 }
 
-/// What forbids it to an agent with this layout, which sees `root`.
+/// The hindrance for an agent with this layout, which sees `root`.
 fn hindrance(allowed: bool, layout: &Layout, root: &Path) -> Option<Hindrance> {
     if !allowed {
         return Some(Hindrance::NotAllowed);

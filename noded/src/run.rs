@@ -39,7 +39,8 @@ pub enum RunError {
 pub async fn run(options: Options) -> Result<(), RunError> {
     let log = install_log(&options.agent);
     let mut settings = options.agent.settings();
-    // Whatever else fails. Where no agent was yet, root makes no directory that the agent's user cannot use.
+    // The network goes back whatever else fails. On a new node, root makes no directory that the user
+    // cannot use.
     let is_new = options.command.is_some() && !settings.layout.host_network().exists();
     let network = match is_new {
         true => None,

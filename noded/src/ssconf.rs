@@ -28,9 +28,9 @@ pub enum SsconfError {
     /// The disk.
     #[error("cannot write the files of who is master below `{path}`")]
     Write {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -60,7 +60,7 @@ impl Files {
         wanted.check()?;
         let _turn = self.turn.lock();
         let cluster = |one: &Ssconf| one.files.get(ssconf::CLUSTER_UUID).cloned();
-        // What another cluster left here counts for nothing.
+        // Files of another cluster count for nothing.
         let held = read(&self.link).filter(|held| cluster(held) == cluster(wanted));
         if let Some(held) = held
             && (held.version > wanted.version || held == *wanted)
@@ -124,7 +124,7 @@ impl Files {
     }
 }
 
-/// What is there, if it is whole.
+/// The files that are there, if they are whole.
 fn read(link: &Path) -> Option<Ssconf> {
     let directory = std::fs::canonicalize(link).ok()?;
     let mut files = BTreeMap::new();

@@ -1,8 +1,8 @@
 //! Core: what changes the store, as data.
 //!
 //! The same value goes to the journal, to the replicas and to the tests' model, and means the same
-//! everywhere: [`Batch`]'s changes are applied in order, all or none. [`collapse`] says which
-//! changes of a batch make others superfluous, [`codec`] is its form in bytes.
+//! everywhere. A [`Batch`]'s changes are applied in order, all or none. [`collapse`] says which changes
+//! of a batch make others superfluous, [`codec`] is its form in bytes.
 
 pub mod codec;
 pub mod collapse;
@@ -50,7 +50,7 @@ impl Change {
     }
 }
 
-/// What a change costs beside its key and content: kind, lengths, and its place in lists.
+/// Bytes that a change costs beside its key and content: kind, lengths, and its place in lists.
 const CHANGE_OVERHEAD_BYTES: usize = 16;
 
 /// Changes that take effect together, in this order, or not at all.

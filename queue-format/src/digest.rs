@@ -119,7 +119,7 @@ impl TryFrom<String> for Hash {
     }
 }
 
-/// What one group holds.
+/// The number of keys in one group, and a hash over them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupDigest {
     /// Number of keys.
@@ -128,7 +128,7 @@ pub struct GroupDigest {
     pub hash: Hash,
 }
 
-/// What a store holds at one position.
+/// The digests of a store's groups at one position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreDigest {
     /// The moment. Only digests of the same one can be compared.
@@ -153,7 +153,7 @@ impl Digester {
         }
     }
 
-    /// What was taken, as that of this moment.
+    /// The digest of all that was taken in, as the store at `position`.
     #[must_use]
     pub fn finish(self, position: Position) -> StoreDigest {
         let digest = |(group, (keys, hash)): (Group, (u64, Sha256))| {
@@ -175,7 +175,7 @@ pub enum Difference {
     Content,
 }
 
-/// What differs.
+/// The names that differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Differences<N> {
     /// The first of them by name.
@@ -184,7 +184,7 @@ pub struct Differences<N> {
     pub total: usize,
 }
 
-/// What differs between two lists, naming `named_max` at most: groups by their digests, or keys by
+/// The differences between two lists, naming `named_max` at most: groups by their digests, or keys by
 /// their hashes.
 #[must_use]
 pub fn differences<N: Ord + Clone, V: PartialEq>(

@@ -1,7 +1,7 @@
 //! The door to the file system: what the store asks of a disk, and nothing else.
 //!
-//! [`real::RealDisk`] is the machine's; in tests `sim` keeps apart what is written from what is
-//! durable, stops between any two operations and loses what a power cut may lose.
+//! [`real::RealDisk`] is the machine's. In tests `sim` keeps apart what is written from what is durable,
+//! stops between any two operations and loses what a power cut may lose.
 
 pub(crate) mod real;
 #[cfg(any(test, feature = "simulation"))]
@@ -91,7 +91,7 @@ pub(crate) trait Disk: Debug + Send + Sync {
     fn open_segment(&self, path: &Path) -> io::Result<(Box<dyn SegmentFile>, u64)>;
 }
 
-/// What to do about a disk that takes nothing, for the end of an error's text.
+/// The remedy for a disk that takes nothing, for the end of an error's text.
 pub(crate) fn remedy(error: &io::Error) -> &'static str {
     if is_full(error) { " (make room, or make it writable, then start again)" } else { "" }
 }

@@ -10,10 +10,10 @@ pub const SEGMENT_BYTES_MAX: usize = 200;
 /// Segments in one key: the deepest layout, `crypts/SERIAL/PATH`, uses three.
 pub const SEGMENTS_MAX: usize = 8;
 
-/// Names that belong to the store itself and can be no keys; `node` is where the agent of the same
-/// machine keeps a store of its own, `ssconf` what it keeps beside that for the machine's tools,
-/// `aside` what stores were kept aside, `later.json` what its owner was told of other ones, `lost+found`
-/// the file system's where it has no other directory.
+/// Names that belong to the store itself and can be no keys. The agent of the same machine keeps a store
+/// of its own in `node`, and files for the machine's tools in `ssconf`. Stores that were kept aside are
+/// in `aside`; `later.json` has what the owner was told of other ones. `lost+found` is the file system's
+/// where it has no other directory.
 const RESERVED: [&str; 9] = [
     "store.json",
     "journal",
@@ -26,7 +26,8 @@ const RESERVED: [&str; 9] = [
     "lost+found",
 ];
 
-/// What only the master itself may read: the keys of the authority and the vault, what those sealed, and what else may hold its content.
+/// Names that only the master itself may read: the keys of the authority and the vault, what those
+/// sealed, and whatever else may hold their content.
 const SECRET: [&str; 6] =
     ["config/authority", "config/vault", "bmcs", "crypts", "journal", "incoming"];
 
@@ -41,8 +42,8 @@ pub(crate) fn mode_of(path: &str) -> Option<u32> {
 /// A relative path below the data directory, such as `queue/job-37` or `config/nodes/n1`.
 ///
 /// Each of its at most [`SEGMENTS_MAX`] segments has 1 to [`SEGMENT_BYTES_MAX`] bytes out of
-/// `A-Z a-z 0-9 . _ @ : + % -` and does not start with a dot, so a key never leaves the directory
-/// and never meets a temporary file. Cloning shares the text.
+/// `A-Z a-z 0-9 . _ @ : + % -`. None starts with a dot, so a key never leaves the directory and never
+/// meets a temporary file. Cloning shares the text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 

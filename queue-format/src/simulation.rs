@@ -10,7 +10,7 @@ use crate::store::open::{Writer, open};
 pub use crate::store::replicated::by_hand::RecorderHand;
 use crate::store::{OpenError, Store, StoreOptions};
 
-/// Where the store lies on a simulated disk.
+/// The directory of the store on a simulated disk.
 pub const ROOT: &str = "/data";
 
 impl SimDisk {

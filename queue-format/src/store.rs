@@ -1,14 +1,15 @@
 //! The store directory: files, a journal before them, one writer.
 //!
-//! In reading order: [`Store::open`] (`open`) takes the lock and recovers; [`Reader`] (`scan`, by a `walk`)
-//! reads; [`Committer`] (`committer`, within the bounds of `admission`) takes changes from any thread and
-//! tells its owner by [`Callbacks`] (`callbacks`). Behind it (`threads`) a thread (`log_writer`) takes what
-//! waits in `queue`, makes one batch of it that recovery can repeat (`resolve`), and commits it (`commit`); a
-//! second thread brings `files` up to date with what is `pending`; a third makes durable what is `dirty`
-//! (`checkpoint`) and says so in the `header`. `naive` does without a journal; `replicated` is the same store
-//! below a replication engine, `frozen` reads one moment of it while it goes on, and `incoming` and `install`
-//! make it what another member sent. `wipe` removes it all, and `aside` keeps it for people to look at.
-//! `by_hand` has the steps of its threads for simulations.
+//! In reading order: [`Store::open`] (`open`) takes the lock and recovers; [`Reader`] (`scan`, by a
+//! `walk`) reads. The [`Committer`] (`committer`, within the bounds of `admission`) takes changes from
+//! any thread and tells its owner by [`Callbacks`] (`callbacks`). Behind it are three threads
+//! (`threads`). The first (`log_writer`) makes one batch, which recovery can repeat (`resolve`), of what
+//! waits in `queue`, and commits it (`commit`). The second brings `files` up to date with what is
+//! `pending`. The third makes durable what is `dirty` (`checkpoint`) and says so in the `header`.
+//! `naive` does without a journal; `replicated` is the same store below a replication engine. `frozen`
+//! reads one moment of it while it goes on; `incoming` and `install` make it what another member sent.
+//! `wipe` removes it all, and `aside` keeps it for people to look at. `by_hand` has the steps of its
+//! threads for simulations.
 
 mod admission;
 mod aside;
@@ -73,7 +74,7 @@ pub use replicated::{Recorder, RecoveredLog, ReplicatedStore};
 pub use scan::{Reader, Scan};
 pub use wipe::{WipeError, finish_wipe, wipe};
 
-/// What an answer rests on.
+/// The durable form that an answer rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// A record in the journal; the files follow.
@@ -98,7 +99,7 @@ impl FromStr for Durability {
 /// How a store is kept. The default is for production.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// What an answer rests on.
+    /// The durable form that an answer rests on.
     pub durability: Durability,
     /// Bytes of one journal segment, at least 16 KiB; counts for segments that are yet to be made.
     pub segment_bytes: u64,
@@ -141,7 +142,7 @@ impl Default for StoreOptions {
     }
 }
 
-/// What opening a store found.
+/// The findings at the opening of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
     /// The last committed position.
@@ -178,7 +179,7 @@ impl Store {
         Ok(Self { parts, recovered })
     }
 
-    /// What was found.
+    /// The findings at the opening.
     #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.recovered

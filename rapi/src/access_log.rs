@@ -16,7 +16,7 @@ const TARGET_MAX: usize = 2_048;
 /// Characters of a user's name that are logged.
 const NAME_MAX: usize = 128;
 
-/// Where requests are logged.
+/// The log of requests.
 #[derive(Debug)]
 pub struct AccessLog {
     file: Arc<LogFile>,
@@ -26,15 +26,15 @@ pub struct AccessLog {
 /// A request that was answered.
 #[derive(Debug, Clone)]
 pub struct Line<'a> {
-    /// Where it came from.
+    /// The address of the client.
     pub peer: IpAddr,
-    /// Who asked, if that is known.
+    /// The user, if known.
     pub user: Option<&'a str>,
     /// Seconds since the epoch.
     pub seconds: i64,
     /// Method, target and version.
     pub request: &'a str,
-    /// What it was answered with.
+    /// The status of the answer.
     pub status: u16,
     /// Bytes of the body.
     pub bytes: Option<u64>,

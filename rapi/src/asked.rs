@@ -1,4 +1,4 @@
-//! What a route sees of a request, and what it may do with it.
+//! A request as a route sees it, and the actions that the route may take with it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ use crate::state::{Asker, Front, Peer, PlainHttp};
 use crate::switches::{self, DRY_RUN};
 use crate::upload::is_upload;
 
-/// What a route gives.
+/// The result of a route.
 pub type Answer = Result<Response, Refusal>;
 
-/// Where a user's own reason is put in the trail of a job: Ganeti's word for it.
+/// The source of a user's own reason in the trail of a job: Ganeti's word for it.
 const USER_REASON: &str = "gnt:user";
-/// What says in the trail of a job who asked for it here.
+/// The source of the entry in a job's trail that says who asked for the job here.
 pub const TRAIL: &str = "gantry:rapi";
 /// The header by which a client marks a change that it may send again; one of IETF's drafts has the name.
 const REPEAT_KEY: &str = "idempotency-key";
@@ -46,7 +46,7 @@ const REPEAT_KEY_MAX: usize = 128;
 pub struct Asked {
     /// Everything that answers come from.
     pub front: Arc<Front>,
-    /// Who asks.
+    /// The principal that asks.
     pub principal: access::Principal,
     /// The address of the client.
     pub peer: IpAddr,
@@ -64,7 +64,7 @@ pub struct Asked {
     method: Method,
     uri: Uri,
     query: Vec<(String, String)>,
-    /// What the change rests on, once its condition was looked at.
+    /// The state that the change rests on, once its condition was checked.
     unchanged: Mutex<Option<Unchanged>>,
 }
 
@@ -138,7 +138,7 @@ impl Asked {
         Principal { user, role, address: self.peer }
     }
 
-    /// Whether whoever asks may do this here.
+    /// Whether the principal may do this here.
     ///
     /// # Errors
     /// It may not.
@@ -276,7 +276,7 @@ impl Asked {
     /// Submits an opcode as a job: `id` with its parameters.
     ///
     /// # Errors
-    /// It does not read, whoever asks may not do that, or the master does not take it.
+    /// It does not read, the principal may not do that, or the master does not take it.
     pub async fn submit(
         &self,
         id: &str,
@@ -362,8 +362,8 @@ impl Asked {
         request
     }
 
-    /// Who asked for it and why. The stamp tells this request from every other, or with a mark of the
-    /// client's own, from those that do not repeat it.
+    /// The trail of the job: who asked for it and why. The stamp tells this request from every other, or
+    /// with a mark of the client's own, from those that do not repeat it.
     pub(crate) fn trail(&self) -> Result<Vec<ReasonEntry>, Refusal> {
         let mut trail = Vec::new();
         let path = token::masked(self.uri.path());

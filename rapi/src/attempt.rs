@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 
 /// Entries that wait for the master: as many as it takes at a time. Later ones are counted with the last.
 const WAITING_MAX: usize = 64;
-/// Whose name stands where the name that was given is no user's: it may be a password.
+/// The name that is noted where the given name is no user's: it may be a password.
 const UNKNOWN: &str = "unknown";
 
 /// Refused requests of which the master does not know yet.
@@ -44,7 +44,7 @@ impl Refusals {
         }
     }
 
-    /// What the master is to know of at `now`.
+    /// The entries for the master at `now`.
     pub(crate) fn take(&self, now: Timestamp) -> Vec<AuditEntry> {
         let over = self.flood.lock().ended(now);
         self.add(over);
@@ -52,7 +52,7 @@ impl Refusals {
     }
 }
 
-/// What is kept of a request until it is known whether it is refused.
+/// The parts of a request that are kept until it is known whether it is refused.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     method: String,
@@ -70,8 +70,8 @@ impl Attempt {
         Self { method, path, claimed: given.map(known) }
     }
 
-    /// Notes that it was refused, if it was because of who asked. Nobody is noted who was only asked to
-    /// log in, as every browser is first.
+    /// Notes that it was refused, if it was because of who asked. A client that was only asked to log
+    /// in, as every browser is first, is not noted.
     pub(crate) fn note(
         self,
         (refusals, now): (&Refusals, Timestamp),

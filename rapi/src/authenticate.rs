@@ -40,7 +40,7 @@ const CHECKS_MAX: usize = 1;
 const SESSIONS_MAX: usize = 1_024;
 /// For how long: a browser's session between two coffees.
 const SESSION_TIME: Duration = Duration::from_secs(600);
-/// What somebody is told by whom nothing was proved: nothing tells a wrong password from a wrong token.
+/// The answer to a client that proved nothing: it does not tell a wrong password from a wrong token.
 const WRONG: &str = "the name, the password or the token is wrong, or its time is over";
 /// Longest header that is read: names and passwords of 2 KiB.
 const HEADER_BYTES_MAX: usize = 4_096;
@@ -50,9 +50,9 @@ const HEADER_BYTES_MAX: usize = 4_096;
 pub struct Authenticator {
     users: UsersFile,
     tokens: Tokens,
-    /// What nobody in particular may do.
+    /// The role of clients that prove nothing.
     anonymous: Option<Role>,
-    /// What processes of this machine may do that give no password.
+    /// The role of processes of this machine that give no password.
     local: Option<Role>,
     /// Makes digests of passwords worthless elsewhere.
     salt: [Uuid; 2],
@@ -101,11 +101,11 @@ impl Authenticator {
         Self { wrong_time, ..self }
     }
 
-    /// Who shows this from this address. A header counts before a certificate, which a browser shows
-    /// unasked.
+    /// The principal of a client that shows this from this address. A header counts before a
+    /// certificate, which a browser shows unasked.
     ///
     /// # Errors
-    /// It proves nothing; that is told late, as far as it may be a guess.
+    /// It proves nothing; the answer comes late, as far as it may be a guess.
     pub async fn who(&self, shown: Shown<'_>, peer: IpAddr) -> Result<Principal, Refusal> {
         match (shown.header, shown.certificate) {
             (Some(header), _) => {
@@ -151,7 +151,7 @@ impl Authenticator {
         Err(unauthorized(WRONG))
     }
 
-    /// What is wrong with a token only the log tells: the client gets the same words.
+    /// The log alone says what is wrong with a token: the client gets the same words.
     async fn by_token(
         &self,
         name: Option<&str>,
@@ -292,13 +292,13 @@ impl Authenticator {
     }
 }
 
-/// What somebody is told who has to log in.
+/// The refusal for a client that has to log in.
 #[must_use]
 pub fn unauthorized(explain: &str) -> Refusal {
     Refusal::new(StatusCode::UNAUTHORIZED, explain)
 }
 
-/// What a client shows of itself.
+/// The proofs of identity that a client shows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shown<'a> {
     /// The header `Authorization`.
@@ -311,7 +311,7 @@ fn known(user: &User) -> Principal {
     Principal::User { name: Arc::clone(&user.name), role: user.role }
 }
 
-/// What a header says. A password that has the form of a token is one.
+/// The credentials in a header. A password that has the form of a token is one.
 enum Credentials {
     Password { name: String, password: String },
     Token { name: Option<String>, token: Option<TokenText> },

@@ -17,7 +17,7 @@ use crate::certificate_files::{CertificateError, read};
 use crate::clients::Authority;
 use crate::stamp::Stamp;
 
-/// Where a certificate and its key are, as PEM; both may be in one file, as in Ganeti's `rapi.pem`.
+/// The files of a certificate and its key, as PEM; both may be in one file, as in Ganeti's `rapi.pem`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     /// The certificate, and those between it and a root.
@@ -78,8 +78,8 @@ impl Certificate {
         Arc::clone(&self.provider)
     }
 
-    /// Reads the files anew if they changed. Those that cannot be used change nothing, as one may be written
-    /// before the other.
+    /// Reads the files anew if they changed. Files that cannot be used change nothing, as one may be
+    /// written before the other.
     pub fn refresh(&self) {
         let stamps = self.files.stamps();
         if *self.stamps.lock() == stamps {

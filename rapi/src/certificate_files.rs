@@ -15,7 +15,7 @@ pub enum CertificateError {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The PEM reader's error.
         #[source]
         error: pem::Error,
     },

@@ -1,5 +1,5 @@
-//! Certificates of clients: those that the operator's authority signed, while they are valid. What a
-//! certificate names is a user only by a line of the users' file.
+//! Certificates of clients: those that the operator's authority signed, while they are valid. The name
+//! in a certificate is a user only by a line of the users' file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::stamp::Stamp;
 /// How long a certificate counts as checked on one connection: it may end meanwhile.
 const CHECKED_TIME: Duration = Duration::from_secs(10);
 
-/// Who signs the certificates of clients.
+/// The authority that signs the certificates of clients.
 pub struct Authority {
     path: PathBuf,
     /// The file of the authority that may not be this one.
@@ -53,8 +53,8 @@ impl Authority {
         Ok(Self { path, cluster, provider, stamp, verifier })
     }
 
-    /// Reads the file anew if it changed; says whether others are trusted now. One that cannot be used
-    /// changes nothing.
+    /// Reads the file anew if it changed; says whether others are trusted now. A file that cannot be
+    /// used changes nothing.
     pub fn refresh(&self) -> bool {
         let stamp = Stamp::at(&self.path);
         if std::mem::replace(&mut *self.stamp.lock(), stamp) == stamp {
@@ -74,7 +74,7 @@ impl Authority {
         }
     }
 
-    /// What looks at certificates in handshakes.
+    /// The verifier of certificates in handshakes.
     #[must_use]
     pub fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
         Arc::clone(&self.verifier.read())
@@ -139,8 +139,8 @@ impl ClientCertificate {
         Self { authority, chain, checked: Mutex::default() }
     }
 
-    /// Whom it names, if it is good still: a connection lives longer than a certificate may, and one that
-    /// is resumed was not looked at.
+    /// The name in the certificate, if that is still valid. A connection may outlive its certificate,
+    /// and the certificate of a resumed connection was not checked.
     ///
     /// # Errors
     /// Why not, for the log.

@@ -43,12 +43,8 @@ impl Digest {
     /// The tag of all of them.
     #[must_use]
     pub fn finish(self) -> String {
-        let mut tag = String::from("\"");
-        for byte in self.0.finalize().iter().take(DIGEST_BYTES) {
-            tag.push_str(&format!("{byte:02x}"));
-        }
-        tag.push('"');
-        tag
+        let digest = self.0.finalize();
+        format!("\"{}\"", hex::encode(&digest[..DIGEST_BYTES]))
     }
 }
 

@@ -145,7 +145,7 @@ fn header(name: &str, size: u64) -> io::Result<Vec<u8>> {
     Ok(header.as_bytes().to_vec())
 }
 
-/// What is read, for the client.
+/// The pieces that were read, as the body of an answer.
 struct Pieces {
     receiver: mpsc::Receiver<io::Result<Bytes>>,
     /// Bytes that are to come.

@@ -1,5 +1,5 @@
-//! What every request goes through: who asks and whether it may, the body within its limits, and the answer
-//! in the form of the interface that was asked.
+//! The steps of every request: its user and permission, the body within its limits, and the answer in
+//! the form of the interface that was asked.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ const BODIES: [(&str, usize); 8] = [
 ];
 /// Longest target of a request: a list of some thousand tags.
 const TARGET_BYTES_MAX: usize = 16 << 10;
-/// What everybody may ask for without a name: nothing of the cluster is in it.
+/// Paths that everybody may ask for without a name: nothing of the cluster is in the answers.
 const PUBLIC: [&str; 5] = [page::PATH, "/version", "/health", "/2/features", openapi::PATH];
 /// Bytes of what a library says of a request that does not read: a sentence.
 const WORDS_BYTES_MAX: usize = 1_024;
@@ -84,8 +84,7 @@ pub fn routes() -> Routes {
     )
 }
 
-/// Whoever opens the door as a browser sees the page. Agents in ramdisks ask for versions, and others get
-/// null, as from Ganeti.
+/// A browser gets the page. Agents in ramdisks ask for versions, and others get null, as from Ganeti.
 async fn first(
     page: String,
     State(front): State<Arc<Front>>,
@@ -307,8 +306,8 @@ async fn whole(mut body: Body, most: usize) -> Result<Bytes, Refusal> {
     })
 }
 
-/// Writes the bodies of refusals, also of those that the library makes, and what every answer has. What a
-/// route has written itself, in the form of its interface, stays as it is.
+/// Writes the bodies of refusals, also of the library's, and the headers of every answer. An answer that
+/// a route wrote itself, in the form of its interface, stays as it is.
 async fn render(form: Form, version: Option<&HeaderValue>, mut response: Response) -> Response {
     let status = response.status();
     let failed = status.is_client_error() || status.is_server_error();
@@ -324,7 +323,7 @@ async fn render(form: Form, version: Option<&HeaderValue>, mut response: Respons
         response = written(form, version, &Refusal::new(status, words), head.headers);
     }
     let fixed = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
-    // What is asked for again is asked with its tag.
+    // With `no-cache`, a client that keeps an answer asks again with its tag.
     let more =
         [fixed("cache-control", "no-cache, private"), fixed("x-content-type-options", "nosniff")];
     for (name, value) in more {

@@ -24,8 +24,8 @@ pub mod tags;
 
 /// Version of the interface; Ganeti's clients compare it.
 const VERSION: u32 = 2;
-/// What of Ganeti's optional features this interface has: all that are about requests for instances and
-/// nodes, none of which makes a difference before there are instances.
+/// The optional features of Ganeti that this interface has. All of them are about requests for instances
+/// and nodes; none makes a difference before there are instances.
 const FEATURES: [&str; 4] =
     ["instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1"];
 

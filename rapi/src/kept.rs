@@ -23,7 +23,7 @@ const SHORT_BYTES: usize = 64 << 10;
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// That the body of an answer is read from a file as it is sent.
+/// Marks an answer whose body is read from a file as it is sent.
 #[derive(Debug, Clone, Copy)]
 pub struct OfFile;
 

@@ -1,17 +1,18 @@
 //! The HTTPS front door. It reaches the master only through `luxi`.
 //!
-//! In reading order: [`master`] asks the master and follows it when it moves, [`link`] does that for many
-//! requests at a time, [`refusal`] says in HTTP why something was not done. [`users`] reads who has which
-//! password and role, [`tokens`] asks the master for those of programs, [`clients`] knows certificates, and
-//! [`authenticate`] tells who asks; [`attempt`] keeps refusals for the audit, [`stamp`] tells whether such a
-//! file has changed. [`state`] is what routes share, [`rules`] among it, [`shares`] what clients share,
-//! [`front`] what every request goes through, [`origin`] by which name and site it came, [`kept`] where its
-//! answer waits to be read, [`asked`] what a route sees of one, [`switches`] what may stand behind its path,
-//! [`json`] reads its body, [`etag`] which state of an object its client saw; [`upload`] takes bodies that
-//! are too long for memory, [`files`] gives such; [`ganeti`], [`sabakan`] and [`ramdisks`] are the
-//! interfaces, [`routes`] describes them and [`openapi`] prints that for programs, [`page`] for people.
-//! [`certificate`], [`certificate_files`], [`tls`], [`server`] and [`access_log`] are the way in, [`meters`]
-//! count and [`metrics`] shows, [`options`] and [`daemon`] are the process.
+//! In reading order. The way to the master: [`master`] asks it and follows it when it moves, [`link`]
+//! does so for many requests at a time, [`refusal`] says failures in HTTP. The users: [`users`] reads
+//! their passwords and roles, [`tokens`] asks the master for tokens of programs, [`clients`] knows
+//! certificates, [`authenticate`] tells who asks. Beside them, [`attempt`] keeps refusals for the audit,
+//! and [`stamp`] tells whether a file has changed. The shared state of routes is [`state`], with the
+//! [`rules`] of addresses; clients share [`shares`]. Every request goes through [`front`]; [`origin`]
+//! tells the name and the site by which it came, and [`kept`] holds its answer until it is read. A route
+//! sees it as [`asked`]; [`switches`] tells what may stand behind its path, [`json`] reads its body,
+//! [`etag`] tells which state of an object its client saw. Bodies that are too long for memory come by
+//! [`upload`] and go by [`files`]. The interfaces are [`ganeti`], [`sabakan`] and [`ramdisks`];
+//! [`routes`] describes them, [`openapi`] prints that for programs, [`page`] for people. The way in is
+//! [`certificate`], [`certificate_files`], [`tls`], [`server`] and [`access_log`]; [`meters`] count and
+//! [`metrics`] shows. The process is [`options`] and [`daemon`].
 #![warn(missing_docs)]
 
 pub mod link;

@@ -21,12 +21,12 @@ use crate::shares::{Holder, SharedPlaces, turn};
 const ASKS: TurnLimits = TurnLimits { total: 64, of_user: 16, of_address: 32 };
 /// Waits for jobs at the same time: each has a connection, too, and a candidate forwards no more than 48.
 const WAITS: TurnLimits = TurnLimits { total: 192, of_user: 48, of_address: 96 };
-/// How long the end of a job is waited for, where an answer needs its result: longer than a push to agents
-/// takes that are in trouble, and shorter than clients wait.
+/// The longest wait for the end of a job whose result an answer needs. It is longer than a push to
+/// agents in trouble takes, and shorter than clients wait.
 pub const END_TIME: Duration = Duration::from_secs(110);
 /// Seconds of one wait.
 const WAIT_SECONDS: f64 = 20.0;
-/// What is asked of a job: all that its end tells.
+/// The observed fields of a job: all that its end tells.
 const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
 
 /// The way to the master for requests.
@@ -65,7 +65,7 @@ impl Link {
         Ok(self.master.ask(principal.as_ref(), &call).await?)
     }
 
-    /// Asks the master once: whoever wants to know whether it is there does not wait for another one.
+    /// Asks the master once: a caller that checks whether it is there does not wait for another one.
     ///
     /// # Errors
     /// What the client is told.

@@ -14,8 +14,8 @@ use model::{JobId, OpInput};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-/// How long a question is repeated while there is no master, or none that can be reached: as long as
-/// Ganeti's own clients wait, and half of what HTTP clients allow as a rule.
+/// The time for which a question is repeated while there is no master, or none can be reached. Ganeti's
+/// own clients wait as long; HTTP clients allow twice that as a rule.
 pub const FOLLOW_TIME: Duration = Duration::from_secs(30);
 /// Pause before each repetition, as of `gnt`.
 pub const PAUSE: Duration = Duration::from_millis(500);
@@ -47,8 +47,8 @@ impl Master {
         Self { follow, pause, ..self }
     }
 
-    /// Asks for somebody, or for this program. Where no master answers, what certainly was not done is asked again for [`FOLLOW_TIME`], over
-    /// a new connection, and so is what changes nothing.
+    /// Asks for somebody, or for this program. A question without an answer is repeated for
+    /// [`FOLLOW_TIME`], over a new connection, if it certainly was not carried out or changes nothing.
     ///
     /// # Errors
     /// The last failure; [`crate::refusal::Refusal`] says it in HTTP.
@@ -60,8 +60,8 @@ impl Master {
         self.ask_again(principal, call, M::CLASS != Class::Change).await
     }
 
-    /// Submits a job. Every opcode must have a stamp of its own, by which the master knows a submission
-    /// that is sent again and answers with the job that it made of the first.
+    /// Submits a job. Every opcode must have a stamp of its own. By it the master knows a repeated
+    /// submission, and answers with the job of the first.
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -179,7 +179,7 @@ mod tests {
             });
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             let told = runtime.block_on(master.ask(None, call));
-            // Whoever still waits for a question gets none.
+            // The socket gets no question where it still waits for one.
             drop(Client::connect(&master.socket));
             (told, given.join().unwrap())
         })

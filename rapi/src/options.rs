@@ -40,8 +40,8 @@ pub struct Options {
     /// Private key of the certificate, as PEM [default: the file of the certificate]
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
-    /// Take certificates of clients that the authority in this file signed, one or more as PEM: the common
-    /// name of the subject is a user of the users' file.
+    /// Take certificates of clients that the authority in this file signed. The file has one or more
+    /// certificates as PEM. The common name of the subject is a user of the users' file.
     #[arg(long, value_name = "FILE")]
     pub client_ca: Option<PathBuf>,
     /// Users with their passwords: Ganeti's `rapi/users`, or a file of `htpasswd` [default:
@@ -62,7 +62,7 @@ pub struct Options {
     /// inspection, as Ironic does with `enable_ramdisk_endpoints` off. The agents of racks answer them.
     #[arg(long)]
     pub no_ramdisk_endpoints: bool,
-    /// Whose form machines are shown in: that of today's sabakan, or of its specification of 2018.
+    /// Form in which machines are shown: that of today's sabakan, or of its specification of 2018.
     #[arg(long, value_name = "VERSION", default_value = "today")]
     pub compat: Compatibility,
     /// Address and port where metrics are served by HTTP, or `none` [default: 127.0.0.1:1819 if the
@@ -72,7 +72,7 @@ pub struct Options {
     /// Look of the log: text or json.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
-    /// What to log, such as `debug` or `info,rapi=debug`.
+    /// Filter of the log, such as `debug` or `info,rapi=debug`.
     #[arg(long, value_name = "FILTER", default_value = "info")]
     pub log_filter: String,
     /// Log to standard error instead of the log file.
@@ -81,13 +81,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// Where things live.
+    /// The layout of the directories.
     #[must_use]
     pub fn layout(&self) -> Layout {
         Layout::new(&self.root)
     }
 
-    /// Where to listen.
+    /// The address to listen on.
     #[must_use]
     pub fn listen(&self) -> SocketAddr {
         SocketAddr::new(self.address, self.port)
@@ -112,7 +112,7 @@ impl Options {
         self.users.clone().unwrap_or_else(|| self.layout().rapi_users())
     }
 
-    /// Where metrics are served.
+    /// The endpoint of the metrics.
     #[must_use]
     pub fn metrics(&self) -> Endpoint {
         let usual = (Ipv4Addr::LOCALHOST, RAPI_METRICS_PORT);

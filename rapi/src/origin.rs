@@ -60,8 +60,9 @@ fn is_of_loopback(authority: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether another site made a browser send this: a browser sends what it remembers of names and passwords
-/// whoever asks it to. One that does not compare the sites itself names the one of the page.
+/// Whether another site made a browser send this: a browser sends the names and passwords that it
+/// remembers for any site that asks. A browser that does not compare the sites itself names the site of
+/// the page.
 #[must_use]
 pub fn is_of_another_site(parts: &Parts) -> bool {
     let mut sites = parts.headers.get_all(SITE).iter().peekable();
@@ -83,7 +84,7 @@ pub fn is_of_another_site(parts: &Parts) -> bool {
     !parts.headers.get_all(header::ORIGIN).iter().all(is_own)
 }
 
-/// What a browser is told that another site uses.
+/// The refusal of a request that another site made a browser send.
 #[must_use]
 pub fn other_site() -> Refusal {
     let text = "a browser sends this from another site, which must not act in your name";

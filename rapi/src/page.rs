@@ -11,7 +11,7 @@ pub const PATH: &str = "/";
 /// The page has no script, picture or frame, and shall get none.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Who keeps an answer must not give it to whoever takes other types.
+/// A cache must not give the answer to a client that takes other types.
 pub const VARY: (header::HeaderName, &str) = (header::VARY, "accept");
 
 /// The page of these routes.

@@ -15,7 +15,7 @@ use crate::routes::Routes;
 use crate::shares::stranger;
 use crate::state::{Form, Front, Peer};
 
-/// What is served below `/v1`.
+/// The path that tells what ramdisks may ask.
 pub const V1: &str = "/v1";
 /// Lookup.
 pub const LOOKUP: &str = "/v1/lookup";
@@ -23,7 +23,7 @@ pub const LOOKUP: &str = "/v1/lookup";
 pub const HEARTBEAT: &str = "/v1/heartbeat/{ident}";
 /// The end of an inspection.
 pub const INSPECTION: &str = "/v1/continue_inspection";
-/// What is there, which everybody may ask for: a ramdisk shows its token, and nothing before.
+/// All these paths, open to everybody: a ramdisk shows its token, and nothing before it has one.
 pub const PATHS: [&str; 4] = [V1, LOOKUP, HEARTBEAT, INSPECTION];
 
 const OFF: &str = "the endpoints for ramdisks are off here (--no-ramdisk-endpoints)";

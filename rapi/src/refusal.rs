@@ -1,5 +1,5 @@
-//! Core: what an HTTP client is told where it does not get what it asked for: in the form and with the
-//! codes of Ganeti's RAPI (`lib/rapi/baserlib.py`, `lib/http/__init__.py`), or in sabakan's.
+//! Core: the refusal that an HTTP client gets. It has the form and the codes of Ganeti's RAPI
+//! (`lib/rapi/baserlib.py`, `lib/http/__init__.py`), or of sabakan's API.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,7 @@ pub struct Refusal {
     pub code: u16,
     /// Its words, RFC 9110 section 15.
     pub message: &'static str,
-    /// What happened, and what to do.
+    /// The failure and its remedy.
     pub explain: String,
     /// The section of the runbook, which `gnt explain` prints.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ pub struct Refusal {
     /// The master, as far as this node knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master: Option<NodeName>,
-    /// Where that is reached, if it is known.
+    /// The address of the master, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
 }
@@ -86,7 +86,7 @@ impl Refusal {
         json!({"status": self.code, "error": self.explain, "see": self.see})
     }
 
-    /// What a failure to reach the master comes to. None where a master answered, with a failure.
+    /// The refusal for a failure to reach the master. None where a master answered, with a failure.
     fn of_unreached(error: &ClientError) -> Option<Self> {
         let about = error.not_master();
         let status = match error {

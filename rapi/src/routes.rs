@@ -15,7 +15,7 @@ pub struct Described {
     pub path: &'static str,
     /// The method, in lower case as OpenAPI has it.
     pub method: &'static str,
-    /// What it does, in a line.
+    /// The purpose of the route, in a line.
     pub summary: &'static str,
 }
 
@@ -64,7 +64,7 @@ impl Routes {
         Self { router: self.router.route(described.path, method), ..self }
     }
 
-    /// What there is, in the order in which it was added.
+    /// All routes, in the order in which they were added.
     #[must_use]
     pub fn described(&self) -> &[Described] {
         &self.described

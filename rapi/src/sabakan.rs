@@ -1,11 +1,11 @@
-//! sabakan's REST API for everything that exists here: rules of addresses, DHCP, machines with labels and
-//! retire dates, images, assets, kernel parameters, keys of disks, templates of Ignition and logs. It answers as
-//! sabakan does today, or as its specification of 2018 says.
+//! sabakan's REST API, as far as its objects exist here. It has rules of addresses, DHCP, machines with
+//! labels and retire dates, images, assets, kernel parameters, keys of disks, templates of Ignition and
+//! logs. It answers as sabakan does today, or as its specification of 2018 says.
 //!
-//! [`machines`] shows and changes machines, which [`inventory`] reads, [`states`] how it stands with each, [`graphql`] asks for them
-//! otherwise, [`config`] the settings,
-//! [`crypts`] the keys of disks, [`ignitions`] templates, [`images`] and [`assets`] files, which come by
-//! [`transfer`]; [`logs`] tells who did what.
+//! The module [`machines`] shows and changes machines, which [`inventory`] reads; [`states`] tells the
+//! state of each, and [`graphql`] answers queries for them. The settings are in [`config`], the keys of
+//! disks in [`crypts`], templates in [`ignitions`], files in [`images`] and [`assets`], which come by
+//! [`transfer`]. The audit log is in [`logs`].
 
 use crate::routes::Routes;
 use crate::state::GRAPHQL;

@@ -121,7 +121,6 @@ async fn connection(
     }
 }
 
-/// Where the requests of a connection come from.
 #[derive(Clone)]
 struct Origin {
     peer: Peer,
@@ -141,7 +140,7 @@ impl Origin {
     }
 }
 
-/// What both versions of HTTP have for limits.
+/// A builder with the limits of both versions of HTTP.
 fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     let http1 = &mut builder.http1();
@@ -202,8 +201,8 @@ struct Counted {
     busy: Option<Place>,
 }
 
-/// A request that is being answered. It counts once all of it has come, as far as its user has a share left:
-/// who sends slowly, or asks for much at once, keeps nobody else out.
+/// A request that is being answered. It counts once all of it has come, as far as its user has a share
+/// left. So a client that sends slowly, or asks for much at once, keeps nobody else out.
 #[derive(Debug)]
 pub struct Running {
     of: Arc<Requests>,
@@ -237,7 +236,7 @@ impl Running {
         }
     }
 
-    /// What ends the connection where an answer is read too slowly.
+    /// The signal that ends the connection where an answer is read too slowly.
     #[must_use]
     pub fn cut_off(&self) -> &Arc<Notify> {
         &self.of.cut_off

@@ -1,4 +1,4 @@
-//! What clients share, and how much of it one user and one address may have: no crowd keeps another one out.
+//! The resources that clients share, with the limits of a user and an address: no crowd keeps others out.
 //!
 //! A user has a quarter and an address the half, since many users may come by one. All clients that say no
 //! name are one user. The connections themselves are bounded by [`crate::server`], and what asks the master by
@@ -17,7 +17,7 @@ use stdx::admission::unread::{Unread, UnreadLimits};
 
 use crate::refusal::Refusal;
 
-/// Whose a request is: the user, where one is known, and the address.
+/// The holder of a request's places: the user, where one is known, and the address.
 pub type Holder = TurnHolder<Option<Arc<str>>>;
 /// A held place.
 pub type Place = Turn<Option<Arc<str>>>;
@@ -67,7 +67,7 @@ impl Default for Shares {
     }
 }
 
-/// Whose a request is.
+/// The holder of a request's places, for a client at this address.
 #[must_use]
 pub fn holder_of(principal: &Principal, address: IpAddr) -> Holder {
     let user = match principal {
@@ -121,7 +121,7 @@ pub fn turn_now(places: &SharedPlaces, holder: &Holder, what: &str) -> Result<Pl
     })
 }
 
-/// What a client is told for whom there is no room now.
+/// The refusal for a client that finds no room now.
 #[must_use]
 pub fn busy(why: &str) -> Refusal {
     let text = format!("{why}; try again in a moment");

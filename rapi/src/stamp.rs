@@ -1,4 +1,5 @@
-//! What tells one content of a file from another without reading it, and who else may.
+//! The stamp of a file: it tells one content from another without reading it, and whether other users
+//! may read or change the file.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,14 +18,14 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// That of an open file.
+    /// The stamp of an open file.
     #[must_use]
     pub fn of(file: &Metadata) -> Self {
         let (inode, bytes, mode) = (file.ino(), file.len(), file.mode());
         Self { inode, bytes, changed: (file.ctime(), file.ctime_nsec()), mode }
     }
 
-    /// That of the file of this name, if it is there.
+    /// The stamp of the file with this name, if it is there.
     #[must_use]
     pub fn at(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().map(|file| Self::of(&file))

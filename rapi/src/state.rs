@@ -1,4 +1,4 @@
-//! What routes share, and what is known of a request before it comes to one.
+//! The state that routes share, and the facts of a request that are known before it comes to a route.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ pub struct Front {
     pub link: Arc<Link>,
     /// Tells who asks.
     pub authenticator: Authenticator,
-    /// Where the spool of uploads is, and the files of the agent.
+    /// The paths of the spool of uploads and of the agent's files.
     pub layout: Layout,
-    /// What clients share.
+    /// The resources that clients share.
     pub shares: Shares,
-    /// Where requests are logged.
+    /// The log of requests.
     pub access_log: AccessLog,
-    /// What was refused, until the master knows.
+    /// Refused requests, until the master knows of them.
     pub refusals: Refusals,
-    /// What is counted.
+    /// The counters.
     pub meters: Meters,
-    /// Whose form machines are shown in.
+    /// The form in which machines are shown.
     pub compatibility: Compatibility,
     /// The rules of addresses, remembered.
     pub rules: KnownRules,
@@ -40,25 +40,25 @@ pub struct Front {
     pub machines_by_address: bool,
     /// Whether ramdisks are answered.
     pub ramdisk_endpoints: bool,
-    /// Where requests of ramdisks are taken in.
+    /// The door for requests of ramdisks.
     pub ramdisks: Door,
     /// The port that is served by TLS.
     pub tls_port: u16,
 }
 
-/// Where a connection comes from.
+/// The address that a connection comes from.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
-/// That a request came without TLS, to the listener on loopback.
+/// Marks a request that came without TLS, to the listener on loopback.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainHttp;
 
-/// Who asks, for routes.
+/// The principal that asks, for routes.
 #[derive(Debug, Clone)]
 pub struct Asker(pub Principal);
 
-/// Where questions in GraphQL are answered, as by sabakan.
+/// The path for queries in GraphQL, as in sabakan.
 pub const GRAPHQL: &str = "/graphql";
 
 /// Which of the interfaces a path belongs to.
@@ -73,7 +73,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// That of a path.
+    /// The form of the interface that a path belongs to.
     #[must_use]
     pub fn of(path: &str) -> Self {
         if path.starts_with("/api/") || path == GRAPHQL {
@@ -86,7 +86,7 @@ impl Form {
     }
 }
 
-/// Whose form machines are shown in.
+/// The form in which machines are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Compatibility {
     /// Today's sabakan: `spec`, and `info` with netmasks and gateways.

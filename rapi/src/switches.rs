@@ -12,13 +12,13 @@ const FORCE: &str = "force";
 const AUTO_PROMOTE: &str = "auto-promote";
 const OTHER_SPEC: &str = "other-spec";
 const REASON: &str = "reason";
-/// Those that are yes or no, written as a number.
+/// Switches that are yes or no, written as a number.
 pub const FLAGS: [&str; 4] = [DRY_RUN, FORCE, AUTO_PROMOTE, OTHER_SPEC];
 /// Characters of an unknown name that an answer repeats.
 const NAME_MAX: usize = 60;
 
-/// Whether a request changes nothing: lists may be asked for by `PUT`, too. What GraphQL changes is a job,
-/// and looked at when it is submitted.
+/// Whether a request changes nothing: lists may be asked for by `PUT`, too. A change by GraphQL is a
+/// job, and is checked when it is submitted.
 #[must_use]
 pub fn reads(method: &Method, path: &str) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
@@ -32,8 +32,8 @@ pub fn changes(method: &Method, path: &str) -> bool {
     !reads(method, path) || (*method == Method::POST && path == GRAPHQL)
 }
 
-/// What a method, in small letters, of a path takes. Jobs have a reason; sabakan's interface has no dry run,
-/// and what is no job cannot be one.
+/// The switches that a method, in small letters, of a path takes. Jobs have a reason. sabakan's
+/// interface has no dry run, and neither has a request that makes no job.
 #[must_use]
 pub fn of(method: &str, path: &str) -> &'static [&'static str] {
     match (method, path) {
@@ -123,7 +123,7 @@ mod tests {
                 assert_eq!(code("DELETE", path, wrong), Err(400), "{path}?{wrong}");
             }
         }
-        // What has no dry run must not be taken for one.
+        // A request without a dry run must not be taken for one.
         for (method, path) in [
             ("DELETE", "/2/jobs/{id}"),
             ("POST", "/2/filters"),

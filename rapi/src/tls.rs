@@ -49,7 +49,7 @@ impl Tls {
         Authority::open(path, cluster, provider).map(Arc::new)
     }
 
-    /// Reads files anew that changed. With another authority, sessions of before are not resumed.
+    /// Reads files anew that changed. With another authority, earlier sessions are not resumed.
     pub fn refresh(&self) {
         self.certificate.refresh();
         if !self.clients.as_deref().is_some_and(Authority::refresh) {
@@ -61,7 +61,7 @@ impl Tls {
         }
     }
 
-    /// What the next connection is secured by.
+    /// The TLS configuration of the next connection.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config.read())

@@ -21,7 +21,7 @@ use crate::shares::own;
 /// that an ended one lets nobody in after less than 10 s.
 pub const KNOWN_TIME: Duration = Duration::from_secs(5);
 
-/// What is known of a token; none if there is no such token.
+/// The grant of a token; none if there is no such token.
 pub type Told = Result<Option<TokenGrant>, Refusal>;
 /// Asks the master.
 type Ask = dyn Fn(TokenDigest) -> Pin<Box<dyn Future<Output = Told> + Send>> + Send + Sync;
@@ -31,7 +31,7 @@ type Ask = dyn Fn(TokenDigest) -> Pin<Box<dyn Future<Output = Told> + Send>> + S
 pub struct Rejected {
     /// The token's name, if it has one.
     pub name: Option<String>,
-    /// What is wrong.
+    /// The fault.
     pub why: &'static str,
 }
 
@@ -66,7 +66,7 @@ impl Tokens {
         Self::asking(ask, Clock::system())
     }
 
-    /// Those of whoever answers `ask`.
+    /// The tokens that `ask` knows.
     pub fn asking(
         ask: impl Fn(TokenDigest) -> Pin<Box<dyn Future<Output = Told> + Send>> + Send + Sync + 'static,
         clock: Clock,
@@ -80,7 +80,7 @@ impl Tokens {
         self.known.lock().contains_key(&token.digest())
     }
 
-    /// Who has this token; with `name` only the user of that name.
+    /// The principal with this token; with `name` only the user of that name.
     ///
     /// # Errors
     /// The master gives no answer.

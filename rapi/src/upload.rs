@@ -20,8 +20,8 @@ use tokio::sync::mpsc;
 use crate::refusal::Refusal;
 use crate::shares::Place;
 
-/// What is read of a body beyond its limit: clients look for an answer when they have sent all, and take a
-/// stream that ends before for a broken one.
+/// The bytes of a body that are read beyond its limit. Clients look for an answer when they have sent
+/// all, and take a stream that ends before for a broken one.
 pub const PASSED_OVER_MAX: usize = 1 << 20;
 /// Paths of such bodies, by their beginnings.
 const PATHS: [&str; 2] = ["/api/v1/images/", "/api/v1/assets/"];
@@ -185,7 +185,7 @@ pub async fn receive<T: Send + 'static>(
         told
     });
     let fed = tokio::time::timeout(BODY_TIME, feed(body, most, sender)).await;
-    // What it wrote is gone before the client hears why.
+    // The file of the work is gone before the client hears why.
     let worked = working.await;
     fed.unwrap_or_else(|_elapsed| Err(late(BODY_TIME)))?;
     worked.unwrap_or_else(|error| {
@@ -203,7 +203,7 @@ async fn feed(mut body: Body, most: u64, pieces: mpsc::Sender<Piece>) -> Result<
             return Err(too_long(most));
         }
         if pieces.send(Piece::Data(data)).await.is_err() {
-            // Whoever reads has seen enough, and says why.
+            // The reader has seen enough, and says why.
             pass_over(&mut body).await;
             return Ok(());
         }
@@ -234,7 +234,7 @@ async fn pass_over(body: &mut Body) -> bool {
     true
 }
 
-/// What a client is told whose body is longer than that.
+/// The refusal of a body that is longer than this.
 #[must_use]
 pub fn too_long(most: u64) -> Refusal {
     let text = format!("the body has more than {most} bytes, which is the limit for this path");
@@ -265,13 +265,13 @@ pub fn stage(from: &mut impl Read, spool: &Path) -> Result<Staging, Refusal> {
     }
 }
 
-/// What a client is told of a body that ends where it should not.
+/// The refusal of a body that ends where it should not.
 #[must_use]
 pub fn unread(error: &io::Error) -> Refusal {
     Refusal::bad(format!("the body does not read: {error}"))
 }
 
-/// What a client is told of a file that cannot be written.
+/// The refusal where a file cannot be written.
 #[must_use]
 pub fn unwritten(error: &BlobError) -> Refusal {
     let is_full = match error {

@@ -27,9 +27,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct User {
     /// Its name.
     pub name: Arc<str>,
-    /// What it may do.
+    /// Its role.
     pub role: Role,
-    /// What its password is compared with.
+    /// The stored form of its password.
     pub password: Password,
 }
 
@@ -56,7 +56,7 @@ impl Table {
         self.0.is_empty()
     }
 
-    /// What others could read there.
+    /// The kind of secrets that others could read there.
     fn secrets(&self) -> &'static str {
         let is_plain = self.0.values().any(|user| user.password.is_plain());
         if is_plain { "passwords" } else { "hashes of passwords" }
@@ -125,8 +125,8 @@ impl UsersFile {
         Self { path, read: Mutex::new((None, Arc::default())) }
     }
 
-    /// The users as the file has them now. Where it cannot be read there are none: somebody whose access was
-    /// taken away must not keep it by that.
+    /// The users as the file has them now. A file that cannot be read has no users: somebody whose
+    /// access was taken away must not keep it by that.
     #[must_use]
     pub fn current(&self) -> Arc<Table> {
         let mut read = self.read.lock();
@@ -144,7 +144,7 @@ impl UsersFile {
                     (Some(stamp), table)
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    // One that was never there is no change, and does not come here.
+                    // A file that was never there is no change, and does not come here.
                     tracing::error!(path = %self.path.display(), "the file is gone: nobody has access");
                     (None, Table::default())
                 }

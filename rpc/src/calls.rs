@@ -1,5 +1,5 @@
-//! Core: the table of calls. What is not in it cannot be asked; what is in it and not answered does
-//! not compile.
+//! Core: the table of calls. A call that is not in it cannot be asked; a call that is in it and not
+//! answered does not compile.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl TimeClass {
     }
 }
 
-/// What a call does to the node, which decides how epochs guard it.
+/// The effect of a call on the node, which decides how epochs guard it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Nothing: answered under any epoch.
@@ -79,7 +79,7 @@ pub enum Effect {
     Shares,
 }
 
-/// What the caller does where the node is marked offline.
+/// The behaviour of the caller where the node is marked offline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Offline {
     /// Fails at once, without a packet.
@@ -118,13 +118,13 @@ pub struct Traits {
     pub name: &'static str,
     /// How long it may take.
     pub class: TimeClass,
-    /// What it does to the node.
+    /// Its effect on the node.
     pub effect: Effect,
-    /// What happens where the node is marked offline.
+    /// The caller's behaviour where the node is marked offline.
     pub offline: Offline,
     /// How its body travels.
     pub carriage: Carriage,
-    /// What it is for.
+    /// Its purpose.
     pub about: &'static str,
 }
 
@@ -132,7 +132,7 @@ pub struct Traits {
 pub trait Call: Serialize + DeserializeOwned + Debug + Send + Sync + 'static {
     /// Its line of the table.
     const TRAITS: Traits;
-    /// What the agent answers.
+    /// The agent's answer.
     type Reply: Serialize + DeserializeOwned + Debug + Send + 'static;
 
     /// Bytes that travel behind the parameters; few calls have any.
@@ -163,7 +163,7 @@ pub enum DecodeError {
     Parameters {
         /// The call.
         name: &'static str,
-        /// What is wrong with them.
+        /// The JSON reader's error.
         #[source]
         error: serde_json::Error,
     },
@@ -241,7 +241,7 @@ macro_rules! calls {
 }
 
 calls! {
-    /// What an agent answers.
+    /// The calls that an agent answers.
     Request {
         /// Version and protocol of the node's software, and the node's name.
         "version" Version -> NodeVersion, Urgent, Reads, Asks, Shared;
@@ -303,7 +303,7 @@ calls! {
 }
 
 calls! {
-    /// What a node answers that waits to be enrolled; it answers nothing else.
+    /// The calls that a node answers while it waits to be enrolled; it answers nothing else.
     EnrolRequest {
         /// Ask for the certificate request.
         "enrol_begin" EnrolBegin -> EnrolOffer, Fast, Reads, Asks, Shared;

@@ -1,4 +1,4 @@
-//! What everyone who shows or looks at a certificate needs: the cryptography, and its name.
+//! The common part of showing and checking a certificate: the cryptography, and its name.
 
 use std::sync::Arc;
 

@@ -54,7 +54,7 @@ impl Default for ClientTimes {
 pub struct NodeTarget {
     /// Its name, which its certificate must carry.
     pub name: NodeName,
-    /// Where its agent listens.
+    /// The address of its agent.
     pub address: SocketAddr,
     /// Its certificate, where it is known.
     pub fingerprint: Option<Fingerprint>,
@@ -96,7 +96,7 @@ impl NodeTarget {
     }
 }
 
-/// What every call brings with it.
+/// The data that every call brings with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Meta {
     /// The epoch of the master that calls.

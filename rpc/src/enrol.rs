@@ -1,9 +1,9 @@
 //! How a new node gets its identity (docs/nodes.md).
 //!
 //! The new node makes a key, serves only the enrolment calls and shows a token with the fingerprint
-//! of its certificate and a one-time secret. The master, to whom the operator hands the token, pins
-//! the fingerprint, so that it talks to that node and no other; sends the secret, so that the node
-//! knows that this master was meant; signs the node's request and hands over the identity.
+//! of its certificate and a one-time secret. The operator hands the token to the master. The master pins
+//! the fingerprint, so that it talks to that node and no other. It sends the secret, so that the node
+//! knows that this master was meant. Then it signs the node's request and hands over the identity.
 
 use model::Secret;
 use model::enrol::{EnrolSecret, SECRET_BYTES};

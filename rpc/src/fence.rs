@@ -31,7 +31,7 @@ pub enum Interruption {
 }
 
 impl Interruption {
-    /// What the call is answered with, if anyone still listens.
+    /// The answer to the call, if anyone still listens.
     #[must_use]
     pub fn failure(self) -> Failure {
         Failure::new(
@@ -85,7 +85,7 @@ impl Interrupt {
 /// The reason why an epoch could not be made durable.
 pub type HoldError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where it is kept whom the node obeys.
+/// The durable store of the epoch and the master that the node obeys.
 pub trait EpochStore: Send + Sync + 'static {
     /// Makes the epoch and its master durable, both or none; the agent obeys only after that.
     fn hold(&self, obeyed: &Obeyed) -> impl Future<Output = Result<(), HoldError>> + Send;

@@ -1,4 +1,4 @@
-//! Who a node is: its key, its certificate, the cluster's authority, and the files that hold them.
+//! The identity of a node: its key, its certificate, the cluster's authority, and their files.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -349,7 +349,7 @@ impl NodeIdentity {
         Ok(names.filter_map(address).collect())
     }
 
-    /// What it shows in handshakes, now and later.
+    /// The certificate and key for handshakes, now and later.
     pub(crate) fn shown(&self) -> Shown {
         self.shown.clone()
     }

@@ -1,12 +1,12 @@
 //! The node protocol: how the master calls the agents of the nodes.
 //!
-//! In reading order: [`calls`] is the table of everything that can be asked; [`wire`] is what surrounds every
-//! call and answer; [`certificate`], [`identity`] and [`tls`] say who is who, `shown` is what a node shows
-//! of itself at the moment, [`secured`] is a connection between two of them; [`fence`] keeps calls of two
-//! masters apart; [`service`] and [`server`] answer, [`client`] asks; [`enrol`] is how a new node gets its
-//! identity; `codes` tells what an operator must act on, `simulation` (a feature) is a network in memory.
-//! The protocol is described in `docs/node-rpc.md`. [`peer`] is another one, between the members of a
-//! replicated store (`docs/replication.md`).
+//! In reading order: [`calls`] is the table of everything that can be asked; [`wire`] surrounds every
+//! call and answer. The modules [`certificate`], [`identity`] and [`tls`] say who is who; `shown` is the
+//! certificate that a node shows at the moment, [`secured`] a connection between two nodes. Calls of two
+//! masters are kept apart by [`fence`]; [`service`] and [`server`] answer, [`client`] asks. A new node
+//! gets its identity by [`enrol`]. The faults that an operator must act on are in `codes`; `simulation`
+//! (a feature) is a network in memory. The protocol is described in `docs/node-rpc.md`. [`peer`] is
+//! another one, between the members of a replicated store (`docs/replication.md`).
 #![warn(missing_docs)]
 
 pub mod calls;

@@ -2,10 +2,10 @@
 //! bytes, one question and one answer at a time (`docs/replication.md`, "On the wire").
 //!
 //! This is in the way of every commit, so nothing stands between caller and socket: no HTTP, no second task.
-//! In reading order: [`frame`] is the form of all that travels, and `stream` carries it; [`hello`] says who
-//! is meant, and why not; [`failure`] is what an answer says that is none; [`control`] is the table of
-//! questions about the member itself; [`forwarding`] is what travels of clients' requests; [`server`] answers
-//! and [`client`] asks.
+//! In reading order: [`frame`] is the form of all messages, and `stream` carries them. A connection
+//! begins with [`hello`], which says who is meant, and why not. An answer without a result is a
+//! [`failure`]. The questions about the member itself are in [`control`], requests of clients in
+//! [`forwarding`]. The two sides are [`server`], which answers, and [`client`], which asks.
 
 pub mod failure;
 pub mod frame;

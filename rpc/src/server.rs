@@ -21,11 +21,11 @@ mod request;
 
 pub(crate) use request::PATH_PREFIX;
 
-/// What a server allows; the defaults are right for a cluster, tests shorten them.
+/// The limits of a server; the defaults are right for a cluster, tests shorten them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at the same time: all candidates, each with its shared connection and a few
-    /// for bulk. Those that have asked for nothing yet make room for others.
+    /// for bulk. The connections that have asked for nothing yet make room for others.
     pub connections: usize,
     /// The same from one address.
     pub per_address: usize,
@@ -102,13 +102,13 @@ impl<S: Service> Server<S> {
         Ok(Self { address, stop, shared, accepting })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it serves.
+    /// The service behind it.
     #[must_use]
     pub fn service(&self) -> &S {
         &self.shared.service

@@ -1,5 +1,5 @@
-//! What stands between a request and the agent's own code: who calls, in which version, under which
-//! epoch, and for how long.
+//! The layer between a request and the agent's own code: who calls, in which version, under which epoch,
+//! and for how long.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ where
     })
 }
 
-/// What a call brings with it.
+/// The facts that a call brings with it.
 #[derive(Debug)]
 pub struct CallContext {
-    /// Who calls.
+    /// The node that calls.
     pub caller: NodeName,
     /// The epoch under which it calls.
     pub epoch: Epoch,

@@ -1,4 +1,4 @@
-//! What a node shows in handshakes: the one pair of key and certificate that counts at the moment.
+//! The pair of key and certificate that a node shows in handshakes at the moment.
 
 use std::fmt;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Shown {
     }
 
     /// Fingerprint of the certificate in use. A connection that was made with another one is to be
-    /// made anew: the other side may have been told that the old one counts no more.
+    /// made anew: the other side may have heard that the old one counts no more.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         self.0.read().fingerprint
     }

@@ -2,9 +2,9 @@
 //! seed says.
 //!
 //! Nothing arrives but by [`Network::arrive`], which the simulation calls between the turns of its
-//! nodes: so a node whose runtime rests hears nothing, and no thread decides an order. Bytes of one
-//! direction stay in their order and none is lost for good, as with TCP; a cut holds them back.
-//! Who is at the other end is known without TLS.
+//! nodes. So a node whose runtime rests hears nothing, and no thread decides an order. Bytes of one
+//! direction stay in their order and none is lost for good, as with TCP; a cut holds them back. The
+//! identity of the other end is known without TLS.
 
 mod listener;
 mod state;
@@ -59,7 +59,7 @@ impl Network {
     pub fn arrive(&self, now_ms: u64) {
         let arrivals = self.0.lock().arrive(now_ms);
         for (end, tell) in arrivals.opened {
-            // Who called may have given up: then this is the end of the stream.
+            // The caller may have given up: then this is the end of the stream.
             drop(tell.send(Ok(Stream::new(self.clone(), end))));
         }
         for tell in arrivals.refused {
@@ -85,8 +85,8 @@ impl Network {
         self.0.lock().heal();
     }
 
-    /// Whether a process that ends from here on does so with its machine: nobody is told, and nobody
-    /// answers any more on what it had open.
+    /// Whether a process that ends from here on does so with its machine: its peers hear nothing, and
+    /// nobody answers any more on its open connections.
     pub fn set_powerless(&self, powerless: bool) {
         self.0.lock().powerless = powerless;
     }

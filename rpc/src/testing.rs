@@ -94,7 +94,7 @@ fn version_of_n2() -> NodeVersion {
     }
 }
 
-/// What an agent tells that has nothing to tell.
+/// The answer of an agent that has nothing to tell.
 fn exchanged() -> Exchanged {
     Exchanged {
         incarnation: Uuid::from_u128(1),

@@ -1,8 +1,9 @@
 //! TLS 1.3 in both directions: what either side demands of the other's certificate.
 //!
-//! An agent accepts a caller whose certificate is signed by the cluster's authority *and* stands on
-//! the allow-list, or is that of another agent of its rack, which gets a few calls answered. A caller accepts an agent whose certificate is signed by the authority, carries
-//! the node's name and, where it is known, has the node's fingerprint.
+//! An agent accepts a caller whose certificate is signed by the cluster's authority *and* stands on the
+//! allow-list. It also accepts the signed certificate of another agent of its rack, which gets a few
+//! calls answered. A caller accepts an agent whose certificate is signed by the authority, carries the
+//! node's name and, where it is known, has the node's fingerprint.
 
 use std::sync::Arc;
 

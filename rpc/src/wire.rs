@@ -21,7 +21,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// What this program understands.
+    /// The versions that this program understands.
     pub const OURS: Self = Self::up_to(PROTOCOL);
 
     /// `newest` and the version before it.
@@ -155,7 +155,7 @@ failure_kinds! {
 pub struct Failure {
     /// The class.
     pub kind: FailureKind,
-    /// What was attempted, on what, and why it failed.
+    /// The attempt, its object, and the reason why it failed.
     pub message: String,
     /// With [`FailureKind::Version`]: what the agent understands.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
-//! A disk of one's own for each daemon that it is preloaded to: `fdatasync` takes the time of a flush and
-//! does nothing else, so that members of a cluster on one machine do not wait for each other's flushes
+//! A disk of one's own for each daemon that it is preloaded to: `fdatasync` takes the time of a flush
+//! and does nothing else. So members of a cluster on one machine do not wait for each other's flushes
 //! (`cargo xtask bench replication`). Nothing is made durable then.
 
 use std::ffi::c_int;

@@ -9,7 +9,7 @@ use rustix::fs::{XattrFlags, setxattr};
 const ATTRIBUTE: &str = "system.posix_acl_access";
 /// The version of its form.
 const VERSION: u32 = 2;
-/// Where an entry is about nobody in particular.
+/// The id of an entry that is about nobody in particular.
 const NOBODY: u32 = u32::MAX;
 /// Kinds of entries, in the order that the kernel wants.
 const OWNER: u16 = 0x01;

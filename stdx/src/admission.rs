@@ -44,8 +44,8 @@ pub enum Full {
 /// The connections of one listener, counted by peers: addresses or users.
 ///
 /// A peer at its limit sheds the connection of its own that has been idle longest, of those first that
-/// were never served. Where all places are
-/// taken, the peer with most connections does. So no peer can keep another one out.
+/// were never served. The peer with most connections does so where all places are taken. So no peer can
+/// keep another one out.
 #[derive(Debug)]
 pub struct Admission<P>(Arc<Mutex<Table<P>>>);
 
@@ -143,7 +143,7 @@ impl<P: Hash + Eq + Copy> Table<P> {
 
     fn forget(&mut self, peer: P, number: u64) {
         let Some(held) = self.of.get_mut(&peer) else { return };
-        // One that was shed is forgotten already.
+        // A connection that was shed is forgotten already.
         self.total -= usize::from(held.remove(&number).is_some());
         if held.is_empty() {
             self.of.remove(&peer);
@@ -176,7 +176,8 @@ impl<P: Hash + Eq + Copy> Drop for Slot<P> {
     }
 }
 
-/// What counts as one peer: an IPv4 address, or the /64 of an IPv6 address, since a host has all of it.
+/// The network that counts as one peer: an IPv4 address, or the /64 of an IPv6 address, since a host has
+/// all of it.
 #[must_use]
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

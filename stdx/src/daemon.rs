@@ -1,4 +1,4 @@
-//! What every daemon does at its start and end: its log, its signals, its word to systemd.
+//! The start and the end of every daemon: its log, its signals, its word to systemd.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -45,7 +45,7 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Where a daemon's log goes and how it looks.
+/// The place and the form of a daemon's log.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
     /// The file to append to; without one, standard error (which journald reads).
@@ -64,7 +64,7 @@ pub enum LogError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -73,7 +73,7 @@ pub enum LogError {
     Filter {
         /// The filter as given.
         filter: String,
-        /// What is wrong with it.
+        /// The parser's error.
         #[source]
         error: tracing_subscriber::filter::ParseError,
     },
@@ -101,7 +101,7 @@ impl Log {
     }
 }
 
-/// What writes events in this form.
+/// The subscriber that writes events in this form.
 fn subscriber(format: LogFormat, writer: BoxMakeWriter) -> Box<dyn Subscriber + Send + Sync> {
     let builder = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)
@@ -119,7 +119,7 @@ fn subscriber(format: LogFormat, writer: BoxMakeWriter) -> Box<dyn Subscriber + 
     }
 }
 
-/// One event, one line: whoever chooses a value that is logged cannot add a line to the log.
+/// One event, one line: a person who chooses a logged value cannot add a line to the log.
 #[derive(Debug)]
 struct OneLine<F> {
     form: F,
@@ -160,8 +160,8 @@ impl LogFile {
     /// # Errors
     /// [`LogError::Open`].
     pub fn open(path: &Path) -> Result<Arc<Self>, LogError> {
-        // Below a root of its own a daemon may be the first one. What is missing then is told when the
-        // file is opened.
+        // Below a root of its own a daemon may be the first one. A missing directory is reported when
+        // the file is opened.
         drop(path.parent().map(std::fs::create_dir_all));
         let file = Self { path: path.to_owned(), file: Mutex::new(append_to(path)?) };
         let file = Arc::new(file);

@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 /// How long threads of a runtime may take to end with it: what still runs by then only reads.
 const END_TIME: Duration = Duration::from_secs(1);
 
-/// Where futures run: on a runtime of its own, or on the caller's.
+/// The place where futures run: a runtime of its own, or the caller's.
 ///
 /// The caller's is for tests, where all is to happen in one order. A clone refers to the same runtime,
 /// which ends with the last one.
@@ -68,7 +68,7 @@ impl Executor {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        // Whoever awaits it would have room for all of it.
+        // The caller's future would otherwise need room for all of it.
         let future = Box::pin(future);
         async move {
             let Some(owned) = &self.0 else { return future.await };

@@ -18,7 +18,7 @@ const BYTES_PER_MIB: u64 = 1_024 * 1_024;
 pub struct Space {
     /// All of it, in MiB.
     pub total_mib: u64,
-    /// What is free for who asks, in MiB.
+    /// The free space for the caller, in MiB.
     pub free_mib: u64,
 }
 
@@ -32,14 +32,14 @@ pub fn space(path: &Path) -> io::Result<Space> {
     Ok(Space { total_mib: mib(stat.f_blocks), free_mib: mib(stat.f_bavail) })
 }
 
-/// Ends the file system that `file` lies on, as a power cut would: what it has not written is lost,
-/// and everything fails that is asked of it until it is mounted anew.
+/// Ends the file system that `file` lies on, as a power cut would. Data that is not written yet is lost,
+/// and every operation on it fails until it is mounted anew.
 ///
 /// # Errors
 /// The caller is not root, or this kind of file system cannot do it.
 pub fn cut_power(file: &File) -> io::Result<()> {
-    // SAFETY: the kernel reads one 32-bit number at the address of `NO_LOG_FLUSH`'s copy, which
-    // lives as long as the call, and writes nothing; the opcode is of that size.
+    // SAFETY: the kernel reads one 32-bit number at the address of `NO_LOG_FLUSH`'s copy, and writes
+    // nothing. The copy lives as long as the call; the opcode is of that size.
     #[expect(unsafe_code, reason = "no library has this ioctl")]
     unsafe {
         ioctl(file, Setter::<SHUTDOWN, u32>::new(NO_LOG_FLUSH))?;

@@ -1,14 +1,14 @@
-//! What std lacks and several crates need. No word of the cluster is spoken here.
+//! Parts that std lacks and several crates need. No word of the cluster is spoken here.
 //!
-//! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins what runs
-//! in the background, [`executor`] keeps kinds of work apart, [`atomic`] replaces files whole, [`owner`]
-//! gives them to a daemon, [`mod@local_time`] is the wall clock here, [`text`] makes what comes from outside
-//! fit for a terminal or a log, [`daemon`] is what every daemon does at its start and end, `metrics` (a
-//! feature) counts for Prometheus, [`admission`] bounds the connections of a listener, [`throttle`] the lines
-//! of a log, [`net`] holds the sockets that know their interface, [`peer`] tells about the other end of one,
-//! `pinned` (a feature) knows servers by their certificate alone, `pages` (a feature) are the manual of a
-//! program, [`acl`] lets groups use a file, [`terminal`] reads what must not be seen; [`file_system`] ends
-//! one, for tests.
+//! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins
+//! background work, [`executor`] keeps kinds of work apart. Files are replaced whole by [`atomic`], and
+//! given to a daemon by [`owner`]. The wall clock here is [`mod@local_time`]; [`text`] makes text from
+//! outside fit for a terminal or a log. The start and the end of every daemon are in [`daemon`];
+//! `metrics` (a feature) counts for Prometheus. Connections of a listener are bounded by [`admission`],
+//! lines of a log by [`throttle`]. The sockets that know their interface are in [`net`]; [`peer`] tells
+//! about the other end of one. Two more features: `pinned` knows servers by their certificate alone,
+//! `pages` are the manual of a program. Groups use a file by [`acl`]; [`terminal`] reads input that must
+//! not be seen. The module [`file_system`] ends a file system, for tests.
 #![warn(missing_docs)]
 
 pub mod acl;

@@ -52,7 +52,7 @@ pub fn local_time(seconds: i64) -> Option<LocalTime> {
     })
 }
 
-/// What is wrong with the variable `TZ`, by which the C library then shows UTC and says nothing.
+/// The fault of the variable `TZ`, if any: the C library then shows UTC and says nothing.
 #[must_use]
 pub fn broken_zone() -> Option<String> {
     let zone = std::env::var_os("TZ")?;
@@ -68,7 +68,7 @@ pub fn broken_zone() -> Option<String> {
     Some(format!("TZ={name} is no rule, and no time zone in {directory}: times are in UTC"))
 }
 
-/// Where the C library looks for time zones.
+/// The directory in which the C library looks for time zones.
 const ZONES: &str = "/usr/share/zoneinfo";
 /// How a file of a time zone begins.
 const ZONE_MARK: [u8; 4] = *b"TZif";

@@ -1,8 +1,9 @@
 //! Numbers for Prometheus: counted by atomics where things happen, written as text when asked for.
 //!
-//! In reading order: a [`Family`] is one name with its kind, labels and meaning, as it stands in the table of
-//! a program; [`Counter`] and [`Histogram`] (`histogram`) count; a [`Page`] (`page`) is what one request
-//! gets; [`serve`] answers over HTTP, where the `endpoint` of a command line says.
+//! In reading order: a [`Family`] is one name with its kind, labels and meaning, as it stands in the
+//! table of a program. The counting types are [`Counter`] and [`Histogram`] (`histogram`). A [`Page`]
+//! (`page`) is the answer to one request; [`serve`] answers over HTTP, at the `endpoint` of a command
+//! line.
 
 mod endpoint;
 mod histogram;
@@ -16,7 +17,7 @@ pub use histogram::{Counts, Histogram, LATENCY, SIZE, Scale};
 pub use page::{Page, Unlisted};
 pub use serve::{CONTENT_TYPE, serve};
 
-/// What numbers of a family are.
+/// The kind of a family's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Grows from zero at the start of the program. Its name on the wire ends in `_total`.
@@ -44,7 +45,7 @@ impl Kind {
 pub struct Family {
     /// The name, without the `_total` of counters.
     pub name: &'static str,
-    /// What the numbers are.
+    /// The kind of the numbers.
     pub kind: Kind,
     /// Names of the labels that tell its numbers apart.
     pub labels: &'static [&'static str],

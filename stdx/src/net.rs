@@ -1,11 +1,11 @@
 //! Sockets that know their interface, frames to hosts that have no address yet, and addresses that
 //! move from host to host.
 //!
-//! [`frame`] builds an IPv4 + UDP packet by hand; [`interface`] lists what the machine has;
-//! [`udp`] receives with the interface and destination of every datagram; [`link`] sends what
-//! [`frame`] built straight to an Ethernet address; [`netlink`] is what is said to the kernel of
-//! [`addresses`], and [`announce`] what is said to the link; [`listening`] waits for addresses, [`places`]
-//! bounds the clients of a TCP port, and [`port_owner`] names who has a UDP port.
+//! The module [`frame`] builds an IPv4 + UDP packet by hand, and [`interface`] lists the interfaces of
+//! the machine. Datagrams come by [`udp`], with the interface and destination of each. Frames go by
+//! [`link`] straight to an Ethernet address. The messages to the kernel about [`addresses`] are in
+//! [`netlink`], those to the link in [`announce`]. The module [`listening`] waits for addresses,
+//! [`places`] bounds the clients of a TCP port, and [`port_owner`] names who has a UDP port.
 
 pub mod addresses;
 pub mod announce;

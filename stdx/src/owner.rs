@@ -14,7 +14,7 @@ pub struct OwnerError {
     pub user: String,
     /// To which group.
     pub group: String,
-    /// What the system said.
+    /// The system's error.
     #[source]
     pub error: io::Error,
 }

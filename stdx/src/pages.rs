@@ -15,11 +15,11 @@ use clap_mangen::roff::{Roff, bold, roman};
 pub const ASKED: &str = "--generate-man";
 /// The section of the manual for what administrators use.
 pub const SECTION: &str = "8";
-/// What stands at the top of every page.
+/// The title at the top of every page.
 const MANUAL: &str = "Gantry";
 /// How the preamble of each piece of a page begins, of which one is enough.
 const PREAMBLE: [&str; 2] = [".ie ", ".el "];
-/// Where pages lie below a directory as `/usr/share`.
+/// The directory of pages below one such as `/usr/share`.
 const PAGES: &str = "man/man8";
 /// Mode of what is written.
 const MODE: u32 = 0o644;
@@ -27,7 +27,7 @@ const MODE: u32 = 0o644;
 /// Files with their contents.
 pub type Generated = Vec<(String, Vec<u8>)>;
 
-/// What the page of a daemon tells besides its command line.
+/// The content of a daemon's page.
 #[derive(Debug)]
 pub struct Daemon {
     /// Its command line.
@@ -156,7 +156,7 @@ fn completions_of(mut definition: Command) -> Generated {
     [Shell::Bash, Shell::Zsh, Shell::Fish].map(file).to_vec()
 }
 
-/// Where the completion of a program lies below `/usr/share`.
+/// The path of a program's completion below `/usr/share`.
 #[must_use]
 pub fn completion_path(shell: Shell, program: &str) -> String {
     let name = shell.file_name(program);
@@ -175,7 +175,7 @@ pub fn man(command: Command) -> Man {
     Man::new(command).section(SECTION).manual(MANUAL).source(source)
 }
 
-/// What a definition says: name, synopsis, description, each verb, options.
+/// Writes the page of a definition: name, synopsis, description, each verb, options.
 ///
 /// # Errors
 /// Of the writer.

@@ -16,8 +16,9 @@ pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Does work that waits for the disk on a thread of its own, whether or not its end is awaited; on a
-/// runtime with a single thread, where everything is to happen in one order, before this returns.
+/// Does work that waits for the disk on a thread of its own, whether or not its end is awaited. On a
+/// runtime with a single thread everything is to happen in one order, so it does the work before it
+/// returns.
 ///
 /// # Errors
 /// It panicked.

@@ -1,4 +1,4 @@
-//! What is typed and must not be seen.
+//! Input that is typed and must not be seen.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
@@ -14,7 +14,7 @@ struct Before(Termios);
 
 impl Drop for Before {
     fn drop(&mut self) {
-        // One that is gone needs it no more.
+        // A terminal that is gone needs it no more.
         tcsetattr(io::stdin(), OptionalActions::Now, &self.0).unwrap_or_default();
     }
 }

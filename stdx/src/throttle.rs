@@ -1,4 +1,4 @@
-//! What would be logged too often when somebody wants it so.
+//! A limit for lines of the log that somebody could cause too often.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ struct Passed {
 }
 
 impl Throttle {
-    /// One that lets the first line through.
+    /// A throttle that lets the first line through.
     #[must_use]
     pub const fn new() -> Self {
         Self(Mutex::new(Passed { last: None, withheld: 0 }))

@@ -1,5 +1,5 @@
-//! Makes the store that `tests/golden.rs` recovers, as a crash leaves it: run once for each new
-//! format, `cargo run -p tests --example golden_store -- tests/golden/format-N/crashed`.
+//! Makes the store that `tests/golden.rs` recovers, as a crash leaves it. It is run once for each new
+//! format: `cargo run -p tests --example golden_store -- tests/golden/format-N/crashed`.
 #![expect(clippy::unwrap_used, reason = "run by hand, and a surprise ends it")]
 
 use std::fs;

@@ -172,7 +172,7 @@ impl Cluster {
     }
 }
 
-/// What the `masterd` of a machine tells of the cluster; none where it is not there.
+/// The state of the cluster by the `masterd` of a machine; none where it is not there.
 #[must_use]
 pub fn status(host: &Host) -> Option<ClusterStatus> {
     let mut client = Client::connect(&host.layout().luxi_socket()).ok()?;
@@ -185,8 +185,8 @@ pub fn is_master(host: &Host) -> bool {
     status(host).is_some_and(|status| status.state == ProcessState::Master)
 }
 
-/// What a client is told by a `masterd` that is no master, and that a master answers through it where
-/// that is so; none where it is a master, or is not there.
+/// The refusal of a `masterd` that is no master, or a sentence that a master answers through it. None
+/// where it is a master, or is not there.
 #[must_use]
 pub fn refusal(host: &Host) -> Option<String> {
     let status = status(host).filter(|status| status.state != ProcessState::Master)?;
@@ -197,7 +197,7 @@ pub fn refusal(host: &Host) -> Option<String> {
     })
 }
 
-/// What everyone says to a machine that might take the role; none where it cannot ask.
+/// The answers of all to a machine that might take the role; none where it cannot ask.
 #[must_use]
 pub fn role_check(host: &Host) -> Option<RoleCheck> {
     let mut client = Client::connect(&host.layout().luxi_socket()).ok()?;

@@ -59,13 +59,13 @@ impl Host {
         Layout::new(&self.root)
     }
 
-    /// What its `masterd` is called among the daemons of the cluster.
+    /// The name of its `masterd` among the daemons of the cluster.
     #[must_use]
     pub fn masterd(&self) -> String {
         masterd_of(&self.name)
     }
 
-    /// What its `masterd` has logged.
+    /// The log of its `masterd`.
     #[must_use]
     pub fn masterd_log(&self) -> String {
         let path = self.layout().log().join("master-daemon.log");
@@ -276,7 +276,7 @@ impl Cluster {
         self.stage.pid(name)
     }
 
-    /// What a daemon printed.
+    /// The output of a daemon.
     #[must_use]
     pub fn printed(&self, name: &str) -> String {
         std::fs::read_to_string(self.dir().join(format!("{name}.out"))).unwrap_or_default()
@@ -352,7 +352,7 @@ impl Cluster {
         });
     }
 
-    /// Where the agent of a machine serves boot scripts.
+    /// The address at which the agent of a machine serves boot scripts.
     #[must_use]
     pub fn boot_address(&self, host: &Host) -> IpAddr {
         host.address.into()
@@ -379,7 +379,7 @@ impl Drop for Cluster {
     }
 }
 
-/// What the `masterd` of a node is called.
+/// The name of a node's `masterd`.
 fn masterd_of(node: &str) -> String {
     if node == MASTER { "masterd".to_owned() } else { format!("masterd-{node}") }
 }

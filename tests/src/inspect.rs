@@ -1,4 +1,4 @@
-//! What lies on the disk of a master that does not run.
+//! Reads the files on the disk of a master that does not run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,7 +54,7 @@ pub fn documents(host: &Host) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// What the store says about itself.
+/// The store's description of itself.
 #[must_use]
 pub fn store(host: &Host) -> Value {
     let path = host.layout().data().join("store.json");
@@ -76,7 +76,7 @@ fn collect(data: &Path, directory: &Path, found: &mut BTreeMap<String, Vec<u8>>)
     }
 }
 
-/// What a file holds; none if it went since it was listed, as files of a store that works do.
+/// The content of a file; none if it vanished after it was listed, which happens in a store that works.
 fn content(path: &Path) -> Option<Vec<u8>> {
     match fs::read(path) {
         Ok(content) => Some(content),

@@ -1,13 +1,13 @@
 //! A cluster of the real programs, for tests of the whole system.
 //!
-//! In reading order: [`cluster`] is a temporary root with a master and agents on loopback
-//! addresses of their own, so that tests run side by side; [`candidates`] are further nodes that can
-//! be master; [`run`] runs a command and tells what came of it; [`place`] gives the addresses and finds
-//! the programs, [`ganeti`] those of Ganeti; [`wire`] is a pair of network namespaces with a cable; [`loop_fs`] a file system that
-//! can end; [`sealed`] a process whose namespaces and mounts end with it, [`sealed_test`] a test in one;
-//! [`testbed`] three nodes in such a process that meet real trouble, and [`soak`] trouble without end;
-//! [`load`] clients that are busy; [`inspect`] reads what lies on the disk, [`page`] a page of metrics;
-//! [`seed`] is a source of numbers that can be repeated.
+//! In reading order: [`cluster`] is a temporary root with a master and agents. They have loopback
+//! addresses of their own, so that tests run side by side. Further nodes that can be master are
+//! [`candidates`]. Commands are run by [`run`], which gives their outcome. Addresses and programs
+//! come from [`place`], those of Ganeti from [`ganeti`]. A pair of network namespaces with a cable is
+//! [`wire`]; a file system that can end is [`loop_fs`]. A process whose namespaces and mounts end with
+//! it is [`sealed`], a test in one [`sealed_test`]. Three nodes in such a process that meet real trouble
+//! are [`testbed`]; trouble without end is [`soak`]. Busy clients are [`load`]. The disk is read by
+//! [`inspect`], a page of metrics by [`page`]. Random numbers that can be repeated come from [`seed`].
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,

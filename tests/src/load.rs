@@ -1,4 +1,4 @@
-//! Clients that submit, watch and archive as fast as they can, and what they were told.
+//! Clients that submit, watch and archive as fast as they can, and the answers that they got.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,7 +25,7 @@ const LOAD_MS: u64 = 700;
 /// Jobs that one client submits at once; a bound for a disk that is very fast.
 const JOBS_PER_CLIENT: usize = 600;
 
-/// What the master acknowledged.
+/// The master's acknowledgements.
 #[derive(Debug, Default, Clone)]
 pub struct Acknowledged {
     /// Jobs that have a number.
@@ -37,7 +37,7 @@ pub struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Takes in what another client was told.
+    /// Takes in the acknowledgements of another client.
     ///
     /// # Panics
     /// If a number was given twice.

@@ -10,11 +10,11 @@ use crate::is_root;
 
 /// Bytes of the image, most of them a hole: the least that `mkfs.xfs` takes is 300 MB.
 const IMAGE_BYTES: u64 = 320 << 20;
-/// Where the image is put if there is such a place: flushes of memory take no time, so much more
-/// happens between two cuts.
+/// The directory for the image, if it exists. Flushes of memory take no time, so much more happens
+/// between two cuts.
 const MEMORY: &str = "/dev/shm";
 
-/// What kind of file system.
+/// The kind of file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// ext4, as made and mounted by default: contents are written before the log has their names.
@@ -67,7 +67,7 @@ impl LoopFs {
         Ok(made)
     }
 
-    /// Where it is mounted.
+    /// Its mount point.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.dir.path().join("mounted")

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 /// The content type of the format.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What tells one number from all others: its name with its labels as `name{label="value",…}`.
+/// The identity of a number: its name with its labels as `name{label="value",…}`.
 pub type Series = String;
 
 /// The numbers of one page.
@@ -38,7 +38,7 @@ impl Page {
     /// Reads a page.
     ///
     /// # Errors
-    /// What is against the rules, with its line.
+    /// A breach of the rules, with its line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let body = text.strip_suffix("# EOF\n").ok_or("no end mark")?;
         let mut page = Self { families: BTreeSet::new(), numbers: BTreeMap::new() };

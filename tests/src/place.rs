@@ -1,4 +1,4 @@
-//! Where a test's cluster lives: the built programs, and loopback addresses of its own.
+//! The place of a test's cluster: the built programs, and loopback addresses of its own.
 
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ const ADDRESSES: u32 = 254 * 256 * 254;
 pub fn programs() -> &'static Programs {
     static PROGRAMS: OnceLock<Programs> = OnceLock::new();
     PROGRAMS.get_or_init(|| match std::env::var(RUN_ID) {
-        // Whoever sealed this process has built them.
+        // The process that sealed this one has built them.
         _ if sealed::is_inside() => Programs::built(Profile::Debug),
         Ok(run) => built_in(&run),
         Err(_one_process) => Programs::build(Profile::Debug, programs::NODE).unwrap(),

@@ -1,5 +1,5 @@
-//! A process with mounts, processes and a network of its own, all of which end with it: whatever it
-//! does to them, nothing else on the machine sees, and nothing of it is left, even after SIGKILL.
+//! A process with mounts, processes and a network of its own, all of which end with it. Nothing else on
+//! the machine sees its changes. Nothing of it is left, even after SIGKILL.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
@@ -13,12 +13,12 @@ use crate::is_root;
 
 /// Tells the process inside that it is.
 const INSIDE: &str = "GANTRY_SEALED";
-/// What all of it is made with.
+/// Programs that make a sealed process.
 const PROGRAMS: [&str; 8] =
     ["unshare", "nsenter", "mount", "umount", "fsfreeze", "ip", "losetup", "mkfs.ext4"];
-/// What gets contents of its own: the names of network namespaces, and images and logs.
+/// Directories with contents of their own: the names of network namespaces, and images and logs.
 const PRIVATE: [&str; 2] = ["/run/netns", MEMORY];
-/// Where sealed processes put what is to vanish with them.
+/// The directory for files of sealed processes that vanish with them.
 pub const MEMORY: &str = "/dev/shm";
 
 /// A sealed process that runs, and the pipe by whose end it learns that it should end.
@@ -63,14 +63,14 @@ impl Sealed {
     #[must_use]
     pub fn start(program: &Path, arguments: &[OsString]) -> Self {
         let mut command = command(program.as_os_str(), arguments);
-        // What a terminal sends to a group must not meet the daemons inside.
+        // Signals of a terminal to its group must not reach the daemons inside.
         command.process_group(0).stdin(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let held = child.stdin.take();
         Self { child, held }
     }
 
-    /// The pipe: whoever drops it asks the process to end.
+    /// The pipe: to drop it asks the process to end.
     #[must_use]
     pub fn leash(&mut self) -> Option<ChildStdin> {
         self.held.take()

@@ -1,7 +1,7 @@
-//! Trouble at random, one thing after the other and sometimes two, on nodes whose clients never rest;
-//! after each, what clients were told is held against what there is.
+//! Trouble at random, one thing after the other and sometimes two, on nodes whose clients never rest.
+//! After each, the answers to clients are compared with the state of the cluster.
 //!
-//! [`round`] is one of them, [`record`] what is told of all. The process that was called seals
+//! [`round`] is one round of trouble, [`record`] the report of all. The process that was called seals
 //! another one, which does the work: however either ends, nothing is left but the record.
 
 pub mod record;
@@ -28,13 +28,13 @@ use round::{Round, State};
 /// Every so many rounds all jobs of the run are looked at once more.
 const ALL_EVERY: u64 = 25;
 
-/// What the soak is told.
+/// Make random trouble on three nodes whose clients never rest.
 #[derive(Debug, Clone, Parser)]
 pub struct Arguments {
     /// How long it goes on
     #[arg(value_name = "MINUTES")]
     pub minutes: u64,
-    /// Where all that is drawn comes from [default: another one each time, which is printed]
+    /// Seed of all random choices [default: another one each time, which is printed]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Directory of the record, and of what a finding leaves

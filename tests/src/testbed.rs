@@ -1,9 +1,9 @@
-//! Three nodes that meet real trouble: each has a network namespace and a file system of its own, so
-//! that its link can be cut, its disk filled and its power cut while the others go on.
+//! Three nodes that meet real trouble. Each has a network namespace and a file system of its own. Its
+//! link, its disk and its power can fail while the others go on.
 //!
-//! [`lan`] is the network, [`daemons`] what runs on it; [`clients`] are busy all the time and note
-//! what they are told; [`reckoning`] compares that with what there is; [`trouble`] is all that is
-//! done to the nodes, and [`scene`] has all of it together. A yard stands in a [`crate::sealed`] process only.
+//! The network is [`lan`], the processes on it are [`daemons`]. Busy [`clients`] note all answers, and
+//! [`reckoning`] compares them with the state of the cluster. Faults of nodes are [`trouble`]; [`scene`]
+//! has all of it together. A testbed stands in a [`crate::sealed`] process only.
 
 pub mod clients;
 pub mod daemons;
@@ -49,7 +49,7 @@ const BALLAST: &str = "ballast";
 
 /// How often a disk is filled: what a full one gives back once is not given back again.
 const FILL_PASSES: usize = 3;
-/// What an agent says besides: every call that is for a job.
+/// The log filter of an agent, with every call that is for a job.
 const AGENT_LOG: &str = "info,noded::agent=debug";
 
 /// A node: its directories lie on its disk.
@@ -147,7 +147,7 @@ impl Testbed {
         let mut noded = self.noded(node);
         noded.args(["enroll", "--name", &host.name, "--address", &host.address.to_string()]);
         let said = || std::fs::read_to_string(self.daemons.said(&noded_of(node))).ok();
-        // What it said in an earlier life counts no more.
+        // Output of an earlier life counts no more.
         let before = said().map_or(0, |said| said.len());
         self.daemons.start(&noded_of(node), self.lan.on(node, &noded));
         let token = wait_for("a token", PATIENCE, || {
@@ -278,7 +278,7 @@ impl Testbed {
         self.sites[node].disk.switch().cut();
     }
 
-    /// Where the disk of a node is mounted.
+    /// The mount point of a node's disk.
     #[must_use]
     pub fn mounted(&self, node: usize) -> PathBuf {
         self.sites[node].disk.path()
@@ -309,7 +309,7 @@ impl Testbed {
     /// votes, nobody behind, no alarm. Gives the master.
     ///
     /// # Errors
-    /// What is still not well at the end of `limit`.
+    /// The faults that remain at the end of `limit`.
     pub fn settle(&self, limit: Duration) -> Result<usize, String> {
         self.settle_as(limit, || self.is_well())
     }
@@ -351,7 +351,7 @@ impl Testbed {
     /// work there is no such moment, once there are many documents.
     ///
     /// # Errors
-    /// What is not well, or differs, after `limit`.
+    /// The faults, or the differences, after `limit`.
     pub fn settle_alike(&self, limit: Duration) -> Result<usize, String> {
         self.settle_as(limit, || self.is_well().and_then(|master| self.is_alike().map(|()| master)))
     }
@@ -369,10 +369,10 @@ impl Testbed {
         Ok(())
     }
 
-    /// Keeps logs and stores for who looks for the cause of a finding.
+    /// Keeps logs and stores for the search for the cause of a finding.
     pub fn keep(&self, place: &Path) {
         let copy = |from: &Path, to: PathBuf| {
-            // What can be had is had.
+            // A copy that fails is left out.
             drop(run(copy_command(from, &to)));
         };
         drop(std::fs::create_dir_all(place));
@@ -382,7 +382,7 @@ impl Testbed {
         }
     }
 
-    /// Where the logs lie.
+    /// The directory of the logs.
     #[must_use]
     pub fn logs(&self) -> &Path {
         self.dir.path()
@@ -457,13 +457,13 @@ fn site(node: usize) -> Site {
     Site { host, disk }
 }
 
-/// What the `masterd` of a node is called among the daemons.
+/// The name of a node's `masterd` among the daemons.
 #[must_use]
 pub fn masterd_of(node: usize) -> String {
     format!("masterd-{}", node + 1)
 }
 
-/// What its agent is called.
+/// The name of a node's agent.
 #[must_use]
 pub fn noded_of(node: usize) -> String {
     format!("noded-{}", node + 1)

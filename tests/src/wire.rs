@@ -31,7 +31,7 @@ pub struct Wire {
     pub client: String,
 }
 
-/// What a DHCP client was given.
+/// The lease of a DHCP client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leased {
     /// The address.
@@ -61,7 +61,7 @@ impl Wire {
         }
         let probe = format!("gt{}-probe", unique());
         let made = Command::new("ip").args(["netns", "add", &probe]).output().unwrap();
-        // Where it could not be made, there is nothing to delete.
+        // A namespace that could not be made leaves nothing to delete.
         drop(Command::new("ip").args(["netns", "del", &probe]).output());
         (!made.status.success()).then_some("this system does not allow network namespaces")
     }

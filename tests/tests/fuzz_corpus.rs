@@ -1,5 +1,5 @@
-//! What lies in `fuzz/corpus` goes through the fuzz targets, as any other test: bytes that once broke
-//! a rule, or that show the way to unusual places.
+//! The files in `fuzz/corpus` go through the fuzz targets, as any other test. They are bytes that once
+//! broke a rule, or that show the way to unusual places.
 
 #[path = "../../fuzz/targets.rs"]
 mod targets;

@@ -1,5 +1,5 @@
-//! What an agent's outbox forgets, the master does not miss: both keep the same rules of what
-//! overtakes what, though neither program knows the other.
+//! The master does not miss what an agent's outbox forgets. Both keep the same rules of which event
+//! overtakes which, though neither program knows the other.
 
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
@@ -79,7 +79,7 @@ fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 69, 0, 32 + number)
 }
 
-/// What an agent may see, and more: nothing here keeps one address for one client.
+/// Events that an agent may see, and more: nothing here keeps one address for one client.
 fn observation() -> impl Strategy<Value = Observation> {
     let rack = prop_oneof![5 => Just(RACK), 1 => Just(RACK + 1)];
     let state = prop_oneof![
@@ -152,7 +152,7 @@ fn commit(config: &mut Config, events: &[Event]) {
     config.apply(observe::observed(config, &AGENT.parse().unwrap(), events, now).changes);
 }
 
-/// What agents told; the order in which a machine's ports were learnt does not matter.
+/// The master's knowledge from agents; the order in which a machine's ports were learnt does not matter.
 fn told(config: &Config) -> (Value, BTreeMap<Serial, BTreeSet<MacAddress>>) {
     let machines = config.machines.values();
     let ports = machines.map(|m| (m.serial.clone(), m.mac.iter().copied().collect())).collect();
@@ -162,8 +162,8 @@ fn told(config: &Config) -> (Value, BTreeMap<Serial, BTreeSet<MacAddress>>) {
 }
 
 proptest! {
-    /// A master that takes what the outbox kept, in pieces of any size and some of them twice, knows
-    /// at the end what it would know of every event.
+    /// A master takes the events that the outbox kept, in pieces of any size and some of them twice. At
+    /// the end, it knows what it would know of every event.
     #[test]
     fn what_the_outbox_forgets_is_not_missed(steps in steps()) {
         let (mut outbox, mut disk) = (Outbox::default(), BTreeMap::new());

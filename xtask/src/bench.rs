@@ -40,7 +40,7 @@ const MEASURED_FOR: Duration = Duration::from_secs(10);
 /// The same with `--quick`: all benches together stay below half a minute.
 const MEASURED_FOR_QUICK: Duration = Duration::from_secs(2);
 
-/// What the benches are told.
+/// The arguments of the benches.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Benches to run; all of them when none is named
@@ -60,10 +60,10 @@ pub struct Arguments {
     pub dir: PathBuf,
 }
 
-/// What a bench works with.
+/// The conditions of a bench.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// Where its files go.
+    /// The directory for its files.
     pub dir: PathBuf,
     /// How long each figure is measured.
     pub time: Duration,
@@ -78,9 +78,9 @@ pub struct Setting {
 /// One bench.
 #[derive(Debug)]
 pub struct Bench {
-    /// What it is called by.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it measures, in one line.
+    /// The subject of its measurement, in one line.
     pub about: &'static str,
     /// Measures.
     pub run: fn(&Setting, &mut Report) -> Result<(), BenchError>,
@@ -161,9 +161,9 @@ pub enum BenchError {
     /// There is no such bench.
     #[error("there is no bench `{name}`; there are: {known}")]
     Unknown {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// The names that there are.
         known: String,
     },
     /// The directory for the files cannot be made.
@@ -171,7 +171,7 @@ pub enum BenchError {
     Directory {
         /// Where.
         dir: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
@@ -184,7 +184,7 @@ pub enum BenchError {
     /// The least that a commit costs could not be measured.
     #[error("cannot measure what a commit costs at least")]
     Bare(#[from] replication::BareError),
-    /// What the bench needs does not build.
+    /// The programs of the bench do not build.
     #[error("cannot build what the bench needs")]
     Build(#[from] BuildError),
     /// A cluster could not be measured.
@@ -230,7 +230,7 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
         println!("{}: {}", bench.name, bench.about);
         (bench.run)(&setting, &mut report)
     });
-    // What was found before something failed took its time, too.
+    // The figures from before a failure took their time, too.
     print!("\n{report}");
     if let Some(file) = &arguments.json {
         report.write(file)?;
@@ -246,8 +246,8 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     }
 }
 
-/// Asks the file system to put what is made in `dir` in places of its own: ext4 is slow to make
-/// files where many were removed a few minutes ago, as the tests and an earlier bench do.
+/// Asks the file system to put the contents of `dir` in places of its own. Files are slow to make on
+/// ext4 where many were removed a few minutes ago, as the tests and an earlier bench do.
 fn spread(dir: &std::path::Path) {
     let asked = std::process::Command::new("chattr").arg("+T").arg(dir).output();
     if !asked.is_ok_and(|done| done.status.success()) {

@@ -10,9 +10,9 @@ use crate::target_dir;
 
 /// The release where this machine is no Debian; the one that the units were made for.
 const USUAL: &str = "bookworm";
-/// What tells which release this machine is.
+/// The file that names the release of this machine.
 const RELEASE: &str = "/etc/os-release";
-/// What a Debian with systemd has besides the least.
+/// Packages of a Debian with systemd besides the least.
 const INCLUDED: &str = "systemd systemd-sysv dbus logrotate curl cloud-init";
 /// Programs that make and run it.
 const PROGRAMS: &[&str] = &["debootstrap", "systemd-nspawn", "script", "unshare"];
@@ -26,7 +26,7 @@ for dir in dev proc sys; do mount --rbind "/$dir" "$0/$dir"; done
 mount -t tmpfs none "$0/run"
 while [ "$1" != -- ]; do mkdir -p "$0$2"; mount --bind "$1" "$0$2"; shift 2; done; shift
 exec chroot "$0" "$@""#;
-/// Where programs are in a Debian.
+/// The search path in a Debian.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Installs packages where no service starts.
 const INSTALL: &str = r#"set -e

@@ -20,7 +20,7 @@ use crate::needs;
 use crate::programs::{self, BuildError, Profile, Programs};
 use crate::stage::{Stage, StageError};
 
-/// What the demonstration is told.
+/// The arguments of the demonstration.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Directory that the temporary root is made in
@@ -34,7 +34,7 @@ pub struct Arguments {
 /// A demonstration that ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// What the demonstration cannot do without.
+    /// The demonstration lacks something that it cannot do without.
     #[error("{0}")]
     Missing(String),
     /// The programs do not build.
@@ -48,7 +48,7 @@ pub enum DemoError {
     Start {
         /// The command line.
         command: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -57,7 +57,7 @@ pub enum DemoError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -130,7 +130,7 @@ fn run_inside(no_guest: Option<String>) -> Result<(), DemoError> {
     Err(DemoError::Failed { command: "xtask demo, in a network namespace".to_owned(), status })
 }
 
-/// What a scene plays with.
+/// The programs and the stage that a scene plays with.
 #[derive(Debug)]
 pub struct Play {
     /// The built programs.
@@ -146,7 +146,7 @@ pub struct Play {
 /// A part of the demonstration.
 #[derive(Debug)]
 pub struct Scene {
-    /// What the audience reads above it.
+    /// The title that the audience reads above it.
     pub title: &'static str,
     /// Plays it.
     pub play: fn(&Play) -> Result<(), DemoError>,
@@ -307,7 +307,7 @@ impl Play {
         }
     }
 
-    /// What `gnt` prints, if it succeeds.
+    /// The output of `gnt`, if it succeeds.
     fn quiet(&self, arguments: &[&str]) -> Option<String> {
         self.quiet_on(1, arguments)
     }

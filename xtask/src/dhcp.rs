@@ -11,7 +11,7 @@ pub(crate) const COOKIE: [u8; 4] = [99, 130, 83, 99];
 const BROADCAST: [u8; 2] = [0x80, 0];
 /// First bytes of the machines' Ethernet addresses.
 const MAC: [u8; 2] = [0x52, 0x54];
-/// What firmware that boots by HTTP asks for, and says of itself.
+/// Options of firmware that boots by HTTP: the ones that it asks for, and those about itself.
 const WANTED: [u8; 8] = [55, 6, 1, 3, 6, 12, 60, 67];
 const CLASS: &[u8] = b"HTTPClient:Arch:00016:UNDI:003000";
 const X64_HTTP: [u8; 4] = [93, 2, 0, 16];
@@ -28,11 +28,11 @@ pub(crate) struct Reply {
     pub(crate) kind: u8,
     pub(crate) address: Ipv4Addr,
     pub(crate) server: Ipv4Addr,
-    /// What to fetch next, where the server says so.
+    /// The file to fetch next, where the server names one.
     pub(crate) boot_file: String,
 }
 
-/// What a machine asks; for a lease that was offered, with its address and server.
+/// The question of a machine; for a lease that was offered, with its address and server.
 pub(crate) fn question(machine: u32, kind: u8, taken: Option<(Ipv4Addr, Ipv4Addr)>) -> Vec<u8> {
     let mut bytes = vec![0; HEADER];
     let number = machine.to_be_bytes();

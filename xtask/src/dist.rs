@@ -1,9 +1,9 @@
 //! Makes the Debian packages.
 //!
-//! In reading order: [`contents`] says what lies where in each package; [`pages`] makes manual pages
-//! and completions; [`symbols`] parts the programs from what only a debugger reads; [`licences`]
-//! collects what the dependencies want told; [`control`] is what dpkg is told; [`tree`] writes all of it into a
-//! directory, which `dpkg-deb` packs.
+//! In reading order: [`contents`] names the files of each package and their places. Manual pages and
+//! completions come from [`pages`]. Programs are parted from what only a debugger reads by [`symbols`].
+//! Texts that the dependencies want told are collected by [`licences`]. Files for dpkg come from
+//! [`control`]. All of it is written by [`tree`] into a directory, which `dpkg-deb` packs.
 //!
 //! Two runs on the same source with the same compiler give the same bytes: times come from
 //! `SOURCE_DATE_EPOCH`, or else from the last commit, and owners are root.
@@ -39,7 +39,7 @@ pub struct Arguments {
     /// Pack the programs of this profile: dist, or dev for tests
     #[arg(long, value_name = "PROFILE", default_value = "dist", value_parser = profile)]
     pub profile: Profile,
-    /// Where the packages go [default: target/dist]
+    /// Directory for the packages [default: target/dist]
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }
@@ -65,7 +65,7 @@ pub enum DistError {
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -74,9 +74,9 @@ pub enum DistError {
     Start {
         /// The program.
         program: &'static str,
-        /// Where it comes from.
+        /// The package that it comes from.
         package: &'static str,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -140,12 +140,12 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// What all packages of one run have in common.
+/// The common properties of all packages of one run.
 #[derive(Debug, Clone)]
 pub struct Release {
     /// Version of the packages.
     pub version: String,
-    /// Who answers for them: `DEBFULLNAME` and `DEBEMAIL`, as with Debian's own tools.
+    /// The maintainer: `DEBFULLNAME` and `DEBEMAIL`, as with Debian's own tools.
     pub maintainer: String,
     /// Seconds since the epoch that all files get.
     pub source_date: u64,
@@ -210,7 +210,7 @@ fn source_date() -> Result<u64, DistError> {
     })
 }
 
-/// What a program of the system prints.
+/// The output of a program of the system.
 pub(crate) fn said(
     command: &mut Command,
     (program, package): (&'static str, &'static str),

@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::{root, target_dir};
 
-/// What is to be fuzzed.
+/// The arguments of the fuzzing.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The target; without it, all are named
@@ -29,14 +29,14 @@ pub enum FuzzError {
     File {
         /// What.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
     /// There is no such target.
     #[error("there is no target `{name}`; there are {known}")]
     Unknown {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
         /// All that there are.
         known: String,

@@ -1,8 +1,9 @@
 //! Real machines that boot from a rack: guests of QEMU with UEFI firmware, in network namespaces.
 //!
-//! In reading order: [`parts`] are the kernel, the file system in memory, and the firmware, from Debian
-//! packages that are unpacked and not installed; [`secure`] what boots signed files alone; [`wires`] a switch and nodes around it; [`rack`] a small
-//! cluster there and the guests that it boots; [`power`] a controller that switches one.
+//! In reading order: [`parts`] are the kernel, the file system in memory, and the firmware. They come
+//! from Debian packages that are unpacked and not installed. Firmware that boots signed files alone is
+//! [`secure`]. A switch and nodes around it are [`wires`], a small cluster there and the guests that it
+//! boots [`rack`]. A controller that switches a guest is [`power`].
 
 pub mod parts;
 pub mod power;
@@ -26,7 +27,7 @@ pub enum GuestError {
     Start {
         /// The command line.
         command: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -41,7 +42,7 @@ pub enum GuestError {
     /// A guest ended.
     #[error("{what} did not come; the guest ended after\n{said}")]
     Ended {
-        /// What was waited for.
+        /// The event that was waited for.
         what: String,
         /// The end of its console.
         said: String,
@@ -51,7 +52,7 @@ pub enum GuestError {
     File {
         /// Which.
         path: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },

@@ -1,12 +1,13 @@
 //! The commands of this repository.
 //!
-//! In reading order: [`mod@test`] runs everything that must hold, [`flaky`] the tests again and again on a
-//! busy machine; [`demo`] shows a cluster at work on this machine; [`mod@bench`] measures it, most against
-//! the disk under it; [`dist`] packs it; [`fuzz`] looks for bytes that break a rule, [`soak`] for trouble
-//! that loses or doubles a job. [`needs`] are the programs of others that tests and benches use, [`images`]
-//! files that pass for those of an image, `dhcp` messages of a firmware; [`programs`] and [`stage`] are
-//! what demo and bench stand on: the built programs, and a temporary root with daemons that ends with its
-//! owner; [`guest`] are real machines that boot, [`debian`] one that starts in a container.
+//! In reading order: [`mod@test`] runs everything that must hold, [`flaky`] the tests again and again on
+//! a busy machine. A cluster at work on this machine is shown by [`demo`] and measured by [`mod@bench`],
+//! mostly against the disk under it. Packages come from [`dist`]. Bytes that break a rule are found by
+//! [`fuzz`], trouble that loses or doubles a job by [`soak`]. Programs of others that tests and benches
+//! use are in [`needs`]. Files that pass for those of an image are in [`images`], messages of a firmware
+//! in `dhcp`. The demo and the benches stand on the built [`programs`] and on [`stage`], a temporary
+//! root with daemons that ends with its owner. Real machines that boot are [`guest`]; one that starts in
+//! a container is [`debian`].
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]
 
 pub mod bench;
@@ -30,7 +31,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// What was asked for on the command line.
+/// The arguments of the command line.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", version, about = "Commands of this repository")]
 pub struct Arguments {
@@ -52,8 +53,8 @@ enum Command {
     Dist(dist::Arguments),
     /// Look for bytes that break a rule
     Fuzz(fuzz::Arguments),
-    /// Trouble at random on three nodes under load, as root: kills, pauses, cut links, full disks, cut
-    /// power, failovers; ends at the first job that is lost or doubled
+    /// Make random trouble on three nodes under load, as root: kills, pauses, cut links, full disks, cut
+    /// power, failovers. Ends at the first job that is lost or doubled
     Soak(soak::Arguments),
     /// Be a client of a bench
     #[command(hide = true)]

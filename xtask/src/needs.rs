@@ -1,5 +1,5 @@
-//! What the commands of this repository use of the machine: whether it is there, and its coming where that is
-//! allowed. Whatever a command needs comes before it enters a namespace, where there is no network.
+//! The needs of this repository's commands: whether the machine has them, and their installation where
+//! that is allowed. A command gets all of them before it enters a namespace, where there is no network.
 //!
 //! In reading order: `table` lists all of it and how each is asked; `install` has apt and pip bring it,
 //! or unpacks beside the machine's own what apt may not install.
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 pub(crate) use install::update;
 pub(crate) use table::{NEEDS, Need};
 
-/// Where programs are besides `PATH`, which lacks these for ordinary users.
+/// Directories of programs besides `PATH`, which lacks these for ordinary users.
 const SYSTEM_DIRS: &[&str] = &[
     "/usr/local/sbin",
     "/usr/sbin",
@@ -31,7 +31,7 @@ const ANSWER_MAX: &str = "60";
 #[derive(Debug, Clone)]
 pub(crate) struct Lack {
     pub(crate) need: &'static Need,
-    /// What the system or the program said.
+    /// The words of the system or the program.
     why: String,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn of(programs: &[&str]) -> Vec<&'static Need> {
     programs.iter().map(row).collect()
 }
 
-/// Those that are not there. All are asked at once.
+/// The needs that are not there. All are asked at once.
 pub(crate) fn lacking(needs: &[&'static Need]) -> Vec<Lack> {
     std::thread::scope(|scope| {
         let asked: Vec<_> = needs.iter().map(|&need| scope.spawn(move || ask(need))).collect();

@@ -69,8 +69,8 @@ pub enum BuildError {
     Failed(ExitStatus),
 }
 
-/// The packages with the programs of a node, which are also those that are installed. Whoever needs some of
-/// them has all built: cargo would build what they share anew for each selection.
+/// The packages with the programs of a node, which are also those that are installed. A command that
+/// needs some of them builds all: cargo would build shared crates anew for each selection.
 pub const NODE: &[&str] = &["masterd", "noded", "rapi", "cli"];
 
 /// Builds this tool for measuring, once, so that a client costs what a good client does, and gives its
@@ -126,7 +126,7 @@ impl Programs {
         Self { dir: target_dir().join(profile.names().1), own_disk: None }
     }
 
-    /// Where the programs lie.
+    /// The directory of the programs.
     #[must_use]
     pub fn dir(&self) -> &std::path::Path {
         &self.dir

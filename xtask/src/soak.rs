@@ -13,13 +13,13 @@ use crate::target_dir;
 /// The package that does the work, and its program.
 const SOAK: (&str, &str) = ("tests", "gantry-soak");
 
-/// What the soak is told.
+/// The arguments of the soak.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// How long it goes on
     #[arg(value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub minutes: u64,
-    /// Where all that is drawn comes from [default: another one each time, which is printed]
+    /// Seed of all random choices [default: another one each time, which is printed]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }

@@ -40,7 +40,7 @@ pub enum StageError {
     Root {
         /// Where.
         dir: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -49,7 +49,7 @@ pub enum StageError {
     Output {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -58,7 +58,7 @@ pub enum StageError {
     Start {
         /// Which.
         name: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -68,7 +68,7 @@ pub enum StageError {
     /// Something that was waited for did not come.
     #[error("{what} did not happen within {} s; what the daemons said lies in `{root}`", .limit.as_secs())]
     Late {
-        /// What was waited for.
+        /// The event that was waited for.
         what: String,
         /// How long.
         limit: Duration,

@@ -1,9 +1,10 @@
 //! Runs everything that must hold, and says at the end what failed and what was not tested.
 //!
-//! In reading order: [`steps`] is the table of what is run; [`inputs`] tells whether what a step covers
-//! has changed; [`install`] gets what the tests want of the machine; [`junit`] reads what came of them and
-//! [`skips`] finds tests that passed without testing; [`units`] checks the service files, [`package`]
-//! installs the packages on a machine of its own, [`fresh`] demonstrates on one.
+//! In reading order: [`steps`] is the table of what is run. Changes of what a step covers are found by
+//! [`inputs`]. The machine gets what the tests want by [`install`]. Results are read by [`junit`]; tests
+//! that passed without testing are found by [`skips`]. Service files are checked by [`units`]. The
+//! packages are installed on a machine of its own by [`package`]; the demonstration runs on one by
+//! [`fresh`].
 
 pub mod steps;
 
@@ -24,7 +25,7 @@ use junit::Case;
 use skips::Skip;
 use steps::{STEPS, Step};
 
-/// What is to be tested.
+/// The arguments of the tests.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Steps to run, and parts of names of tests to run; everything when none is named
@@ -54,7 +55,7 @@ pub enum Outcome {
     Unchanged,
 }
 
-/// What a step works with.
+/// The options of a run, and its results so far.
 #[derive(Debug, Default)]
 pub struct Round {
     /// Whether what takes long is left out.
@@ -63,9 +64,9 @@ pub struct Round {
     pub long: bool,
     /// Parts of names of tests; none means all.
     pub tests: Vec<String>,
-    /// What came of each test, so far.
+    /// The outcome of each test, so far.
     pub cases: Vec<Case>,
-    /// What was not tested, so far.
+    /// Tests that were skipped, so far.
     pub skips: Vec<Skip>,
 }
 
@@ -139,7 +140,7 @@ fn choose(arguments: &Arguments) -> (Vec<&'static Step>, Vec<String>) {
     (STEPS.iter().filter(wanted).collect(), tests)
 }
 
-/// What is read when only the end is read.
+/// The summary, for a reader of the end alone.
 fn summary(ended: &[Ended], round: &Round) -> String {
     let mut text = slowest(&round.cases);
     text.push_str("=== summary\n");

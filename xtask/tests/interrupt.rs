@@ -10,7 +10,7 @@ use xtask::stage::Stage;
 
 /// Set in the process that holds the stage: the directory for it.
 const CHILD_DIR: &str = "XTASK_TEST_STAGE_DIR";
-/// What the daemon writes when it runs: its process id.
+/// The file in which the daemon writes its process id when it runs.
 const READY: &str = "ready";
 /// Nothing here takes long; a machine may be busy.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -25,8 +25,8 @@ pub(super) enum Cause {
     Other,
 }
 
-/// What stands in which failure, in the order in which it counts: the last line often says only that there is no
-/// session. Words are from the program's tables of completion codes and RAKP messages.
+/// The words that tell each cause, in the order in which they count: the last line often says only that
+/// there is no session. Words are from the program's tables of completion codes and RAKP messages.
 const CAUSES: [(Cause, &[&str]); 5] = [
     (
         Cause::Privilege,
@@ -89,7 +89,7 @@ pub(super) fn cause(complained: &str) -> (Cause, String) {
     (Cause::Other, lines.last().map(|line| text(line)).unwrap_or_default())
 }
 
-/// What `chassis power status` tells, beside which may stand anything.
+/// The state that `chassis power status` tells; any other lines may stand beside it.
 pub(super) fn power(told: &str) -> Option<PowerState> {
     told.lines().find_map(|line| match line.trim() {
         "Chassis Power is on" => Some(PowerState::On),

@@ -1,4 +1,5 @@
-//! Where the next boot comes from: what controllers take, what they keep, and what they only say.
+//! The source of the next boot: which settings controllers take, which they keep, and which they only
+//! claim.
 
 use http::Method;
 use model::bmc::BootOnce;
@@ -63,8 +64,8 @@ fn settings(system: &Value) -> Option<&str> {
     system["@Redfish.Settings"]["SettingsObject"]["@odata.id"].as_str()
 }
 
-/// What an object says of the next boot, where that is not what was asked for; none where it is. Some say
-/// `Continuous` of what they do once.
+/// The object's setting for the next boot, where it is not the one that was asked for; none where it is.
+/// Some say `Continuous` of what they do once.
 fn difference(object: &Value, target: &str) -> Option<String> {
     let boot = &object["Boot"];
     let word = |name: &str| boot[name].as_str().map_or_else(|| "nothing".to_owned(), text);
@@ -103,8 +104,8 @@ impl Redfish<'_> {
         Err(failure.unwrap_or_else(|| self.unsupported(what)))
     }
 
-    /// What is shown instead of this target, once the controller had the time to take it over; none where one of
-    /// the objects shows it.
+    /// The setting that is shown instead of this target, once the controller had the time to take it
+    /// over; none where an object shows the target.
     async fn not_kept(
         &mut self,
         system: &str,
@@ -160,7 +161,7 @@ mod tests {
             ]
         );
         assert_eq!(told(&all, BootOnce::Disk), [""; 0]);
-        // One that says nothing of what it takes is asked.
+        // A controller that does not say what it takes is asked all the same.
         for system in [
             json!({}),
             json!({"Boot": null}),

@@ -1,5 +1,5 @@
-//! What a controller knows of the hardware: parts and sensors. What could not be read is named, and is not taken
-//! for what is not there.
+//! A controller's knowledge of the hardware: parts and sensors. A part that could not be read is named,
+//! and does not count as absent.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::blank::is_blank;
 use crate::error::BmcError;
 
 impl Redfish<'_> {
-    /// What the machine is made of.
+    /// The parts of the machine.
     pub(super) async fn hardware(&mut self, system: &Value) -> Inventory {
         let word = |name: &str| system[name].as_str().map(text).unwrap_or_default();
         let summary = &system["ProcessorSummary"];
@@ -145,7 +145,7 @@ impl Redfish<'_> {
     }
 }
 
-/// What a controller tells of a card.
+/// A controller's word on a card.
 #[derive(Debug, PartialEq, Eq)]
 enum Told {
     /// It has an Ethernet address of its own.
@@ -209,7 +209,7 @@ fn is_on(system: &Value) -> bool {
 }
 
 fn sensor(told: &Value, reading: &str, unit: &str) -> Option<Sensor> {
-    // What is not there has no health (DSP8010, Resource.State).
+    // An absent part has no health (DSP8010, Resource.State).
     let is_absent = told["Status"]["State"].as_str() == Some("Absent");
     let name = told["Name"].as_str().or_else(|| told["FanName"].as_str()).map(text)?;
     let unit = told["ReadingUnits"].as_str().map_or_else(|| unit.to_owned(), text);

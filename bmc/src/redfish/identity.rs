@@ -32,7 +32,7 @@ pub(super) fn choose(
     let whole: Vec<&Value> = same.iter().copied().filter(|system| is_whole(system)).collect();
     let chosen = match (whole.as_slice(), same.as_slice(), unread) {
         ([only], ..) => only,
-        // What tells nothing, or was not read, may be the machine, and this one a part of it.
+        // A system that tells nothing, or was not read, may be the machine, and this one a part of it.
         (_, [only], None) if unknown.is_empty() => only,
         ([], _, Some(error)) => return Err(error),
         ([], [], None) => match systems {
@@ -77,7 +77,7 @@ fn likeness(controller: &Controller, system: &Value) -> Likeness {
         // The first three groups are written in either byte order (SMBIOS 2.6).
         (!told.is_nil()).then(|| told == expected || swapped == expected)
     };
-    // What firmware calls the serial number is the service tag, in `SKU`, on some (Dell).
+    // Some controllers (Dell) show the serial number of the firmware, the service tag, in `SKU`.
     let compared = [serial("SerialNumber"), serial("SKU"), uuid()];
     if compared.contains(&Some(true)) {
         Likeness::Same

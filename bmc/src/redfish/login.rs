@@ -20,7 +20,7 @@ const REFUSALS_MAX: u32 = 3;
 /// The session of an opcode.
 #[derive(Default)]
 pub(super) struct Sessions {
-    /// Where sessions are begun, where there are some.
+    /// The path at which sessions are begun, if the controller has them.
     begun_at: Option<String>,
     /// The one that is open, whose place some controllers do not tell.
     open: Option<Option<String>>,
@@ -118,7 +118,7 @@ impl Redfish<'_> {
     }
 }
 
-/// Where a new session lies.
+/// The path of a new session.
 fn place_of(answered: &Answered) -> Option<String> {
     let place = answered.location.as_deref().or_else(|| answered.body["@odata.id"].as_str())?;
     // Some write a whole URL. Whether it is a path is looked at where it is used.

@@ -152,7 +152,7 @@ async fn what_could_not_be_read_is_not_taken_for_none() {
         assert!(!is_told(&told), "{odd:?} {at}");
         assert_eq!(full.changes(&told.completed(&full)), [""; 0], "{odd:?} {at}");
     }
-    // What a controller says of a machine that runs is believed when it says so again, and only then.
+    // A controller's word on a running machine is believed when it is repeated, and only then.
     let none = |times| OddAnswers {
         odd: Odd::NoMembers,
         at: "/EthernetInterfaces",
@@ -271,7 +271,7 @@ async fn port(answer: &'static [u8]) -> (tokio::task::JoinSet<()>, u16) {
         while let Ok((mut stream, _peer)) = listener.accept().await {
             let mut request = [0; 4_096];
             if stream.read(&mut request).await.is_ok() {
-                // Who went away needs no answer.
+                // A client that went away needs no answer.
                 drop(stream.write_all(answer).await);
             }
         }
@@ -294,7 +294,7 @@ async fn the_wrong_scheme_is_told_with_the_right_one() {
             assert!(error.contains(&wanted), "{error}");
         }
     }
-    // What redirects to another port, and what is neither.
+    // A redirection to another port, and a server that speaks no HTTP.
     let bmc = Simulated::start("SN1", false, None).await.unwrap();
     let mut controller = controller(&bmc);
     let moved = b"HTTP/1.1 308 Permanent Redirect\r\nLocation: https://bmc:8443/redfish/v1/\r\n\

@@ -1,4 +1,4 @@
-//! What a simulated machine and its controller answer.
+//! The answers of a simulated machine and its controller.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::machine::{Answer, answer_of, refusal};
 
-/// What is odd about an answer.
+/// The oddity of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Odd {
     /// 200, without a body.
@@ -82,7 +82,7 @@ impl fmt::Display for Cut {
 impl std::error::Error for Cut {}
 
 impl OddAnswers {
-    /// What is to be done with this request.
+    /// The oddity for this request, if there is one.
     pub(super) fn next(&mut self, parts: &Parts) -> Option<Self> {
         if !parts.uri.path().ends_with(self.at) {
             return None;

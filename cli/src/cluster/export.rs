@@ -21,7 +21,7 @@ use crate::session::{Session, read_input};
 /// Mode bits of an export: it tells everything of a cluster.
 const MODE: u32 = 0o600;
 
-/// What becomes of the secrets.
+/// How an export treats the secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Secrets {
     /// They are left out.
@@ -47,7 +47,7 @@ pub(crate) struct ExportArguments {
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArguments {
-    /// What `gnt cluster export` wrote.
+    /// The file that `gnt cluster export` wrote.
     #[arg(allow_hyphen_values = true)]
     file: OsString,
     /// --node-name NAME, --passphrase-file FILE; --help shows all.

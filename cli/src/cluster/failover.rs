@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::output::say;
 use crate::session::{Session, confirm};
 
-/// What somebody is told who can neither be asked nor has said yes.
+/// The message to an operator who can neither be asked nor has said yes.
 const NOT_CONFIRMED: &str = "Not done: with --no-voting the node goes on alone with what it has. What \
     other nodes hold beyond that is cut, acknowledged jobs among it; they begin anew with its copy, and \
     keep theirs aside. See what would be lost with --dry-run, then add --yes-do-it";

@@ -80,7 +80,7 @@ impl Info<'_> {
         if tags.is_empty() { "(none)".to_owned() } else { tags.join(", ") }
     }
 
-    /// What is set, and used by this version.
+    /// The parameters that are set, and that this version uses.
     fn used(&self, drained: bool) -> Vec<Entry> {
         let yes = |truth: bool| if truth { "yes" } else { "no" };
         let mut entries = vec![

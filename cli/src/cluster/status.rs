@@ -36,8 +36,8 @@ const TIMES: [&str; 4] = ["now", "since", "ends", "watcher_paused_until"];
 /// Arguments of `status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArguments {
-    /// Show it all the time, until `q` or Ctrl-C; a master that is away is awaited. Where the output
-    /// is no terminal, one picture comes behind the other.
+    /// Show it all the time, until `q` or Ctrl-C; a master that is away is awaited. An output that is no
+    /// terminal gets one picture behind the other.
     #[arg(long)]
     watch: bool,
     /// Print all of it as JSON, also what the screen leaves out; with --watch, a line for each time.
@@ -202,7 +202,7 @@ impl Line<'_> {
         }
     }
 
-    /// What is shown at this moment: while nobody answers, what was known last.
+    /// The picture at this moment: while nobody answers, the one that was known last.
     fn picture(&mut self) -> Result<Vec<String>, CliError> {
         if let Some(seen) = self.ask()? {
             self.last = Some(seen);

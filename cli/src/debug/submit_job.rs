@@ -49,7 +49,7 @@ pub(crate) struct SubmitJobArguments {
     priority: Option<Priority>,
 }
 
-/// What a file holds.
+/// The opcodes of a file.
 struct Loaded {
     path: PathBuf,
     ops: Vec<Value>,

@@ -21,7 +21,7 @@ const ENDS: [i32; 2] = [-20, 19];
 /// Seconds that jobs which depend on one another take, so that they overlap if they do not wait.
 const STEP: f64 = 1.0;
 
-/// What every test has.
+/// The context that every test has.
 struct Test<'a> {
     session: &'a Session,
     priority: Option<Priority>,

@@ -185,7 +185,7 @@ pub(crate) fn exists(client: &mut Client, id: JobId) -> Result<(), CliError> {
     }
 }
 
-/// Where a job is.
+/// The place of a job.
 enum Standing {
     /// Nowhere.
     Missing,

@@ -14,7 +14,7 @@ use crate::python;
 use crate::selection::{Selection, job_ids};
 use crate::session::Session;
 
-/// What is asked, in this order; a master that does not know the last two says so of each.
+/// The fields to ask for, in this order; a master that does not know the last two says so of each.
 const FIELDS: [&str; 14] = [
     "id",
     "status",
@@ -167,7 +167,7 @@ fn fraction(micros: i64) -> String {
     format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// One reason to wait. One that this program does not know is shown as it came.
+/// One reason to wait. A reason that this program does not know is shown as it came.
 fn wait(value: &Value) -> Detail {
     let Ok(wait) = serde_json::from_value::<Wait>(value.clone()) else {
         return value.into();

@@ -16,7 +16,7 @@ use crate::screen;
 use crate::selection::Selection;
 use crate::session::{Session, can_draw};
 
-/// What is shown unless told otherwise.
+/// The fields that are shown by default.
 const USUAL: [&str; 3] = ["id", "status", "summary"];
 
 /// Jobs that a reader gets unless all are asked for: more than a screen holds, and few enough for

@@ -20,7 +20,7 @@ use crate::output::{say, say_json, say_lines};
 use crate::session::{Session, confirm, read_bytes};
 use crate::submit::JobArguments;
 
-/// What can be done with how management controllers are reached.
+/// The verbs of `gnt machine bmc`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BmcVerb {
     /// Set how the management controller of a machine is reached, and look whether it is.
@@ -39,7 +39,7 @@ pub(crate) enum BmcVerb {
 pub(crate) struct SetArguments {
     /// The machine.
     serial: Serial,
-    /// Where its controller is: `https://HOST[:PORT]` for Redfish, `ipmi://HOST[:PORT]`.
+    /// The address of its controller: `https://HOST[:PORT]` for Redfish, `ipmi://HOST[:PORT]`.
     #[arg(long, value_name = "URL")]
     url: BmcUrl,
     /// The user by which the controller knows us.

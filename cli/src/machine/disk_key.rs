@@ -15,7 +15,7 @@ use crate::error::CliError;
 use crate::session::{Session, confirm, read_bytes};
 use crate::submit::JobArguments;
 
-/// What can be done with keys of disks.
+/// The verbs of `gnt machine disk-key`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskKeys {
     /// Keep the key of a disk. The same key again is the same success; another one is refused.

@@ -64,7 +64,7 @@ pub(crate) struct DeployArguments {
     /// NAME for the newest version of an image, or NAME/VERSION; without it, what each machine is to boot.
     #[arg(long, value_name = "IMAGE")]
     image: Option<BootTarget>,
-    /// What they are for from then on.
+    /// Their role from then on.
     #[arg(long, value_name = "WORD")]
     new_role: Option<String>,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub(crate) struct DeployArguments {
 #[derive(Debug, Default, Args)]
 pub(crate) struct NodeArguments {
     /// Make them nodes of the cluster, in a further job: a template of their role must have
-    /// {{ EnrolToken }}. One that is a node already is added again.
+    /// {{ EnrolToken }}. A machine that is a node already is added again.
     #[arg(long)]
     node: bool,
     /// Domain of new nodes: their names are the serial numbers in lower case with a dash for what no
@@ -165,7 +165,7 @@ pub(crate) struct RetireArguments {
     power: Power,
 }
 
-/// What is wanted of each machine.
+/// The operator's wishes for each machine.
 #[derive(Debug, Default)]
 struct Wish {
     image: Option<BootTarget>,

@@ -28,7 +28,7 @@ pub(crate) struct Changes {
     /// Remove a label; may be given several times.
     #[arg(long = "remove-label", value_name = "NAME")]
     removed: Vec<String>,
-    /// What it is for; a machine neither becomes nor ceases to be its rack's `boot` machine.
+    /// Its role; a machine neither becomes nor ceases to be its rack's `boot` machine.
     #[arg(long, value_name = "WORD")]
     role: Option<String>,
     /// Its product name.

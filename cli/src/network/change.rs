@@ -16,7 +16,7 @@ use crate::error::CliError;
 use crate::session::{Session, read_input};
 use crate::submit::JobArguments;
 
-/// What `add` and `modify` have in common.
+/// The arguments that `add` and `modify` have in common.
 #[derive(Debug, Args)]
 struct Common {
     /// Addresses to give out, in this order: FIRST-LAST or one address, separated by commas.
@@ -25,7 +25,7 @@ struct Common {
     /// Addresses never to give out, separated by commas.
     #[arg(long, value_name = "RANGE", value_delimiter = ',')]
     add_reserved_ips: Option<Vec<IpRange>>,
-    /// What resolves names, separated by commas.
+    /// Addresses of name servers, separated by commas.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     dns: Option<Vec<IpAddr>>,
     /// First three bytes of Ethernet addresses of instances.
@@ -42,7 +42,7 @@ struct Common {
 enum Give {
     /// The lowest.
     Sequential,
-    /// One that nobody can foretell.
+    /// A free one that nobody can foretell.
     Random,
     /// The same for an owner that comes back.
     Sticky,

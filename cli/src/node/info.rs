@@ -29,7 +29,7 @@ const GANETIS: [&str; 13] = [
     "ndparams",
     "custom_ndparams",
 ];
-/// What is shown besides, under its name.
+/// Further fields, shown under their own names.
 const OURS: [&str; 19] = [
     "uuid",
     "role",

@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::session::{Session, read_input};
 use crate::submit::JobArguments;
 
-/// What can be done with the network of a node's host.
+/// The verbs of `gnt node network`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Network {
     /// Change it. Without a word of the master in time the node goes back by itself.

@@ -22,7 +22,7 @@ use crate::stage::stage;
 /// The only operating system.
 const COREOS: &str = "coreos";
 
-/// What can be done with images.
+/// The verbs for images.
 #[derive(Debug, Subcommand)]
 pub(super) enum Images {
     /// Print the versions as JSON.
@@ -43,7 +43,7 @@ pub(super) enum Images {
     },
 }
 
-/// What can be done with assets.
+/// The verbs for assets.
 #[derive(Debug, Subcommand)]
 pub(super) enum Assets {
     /// Print the names as JSON.

@@ -18,7 +18,7 @@ use crate::output::{say, say_json, say_lines};
 use crate::session::Session;
 use crate::table::{Column, lines};
 
-/// What can be done with machines.
+/// The verbs for machines.
 #[derive(Debug, Subcommand)]
 pub(super) enum Machines {
     /// Print machines as JSON.
@@ -78,7 +78,7 @@ pub(super) enum Machines {
     },
 }
 
-/// What machines are searched by; values have commas between them.
+/// The conditions of a search for machines; values have commas between them.
 #[derive(Debug, Args)]
 pub(super) struct Search {
     /// Serial numbers.

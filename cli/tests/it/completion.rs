@@ -1,4 +1,4 @@
-//! What shells offer, by the completions of a package and a master that knows some names.
+//! The words that shells offer, by the completions of a package and a master that knows some names.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::toy::{Master, start};
 
-/// What is typed and what a shell makes of it.
+/// Typed text, and what a shell makes of it.
 const COMPLETED: [(&str, &str); 12] = [
     ("gnt mach", "machine"),
     ("gnt job chan", "change-priority"),
@@ -59,7 +59,7 @@ impl Installed {
         shell.env("GANTRY_ROOT", self.master.root.path()).output().unwrap()
     }
 
-    /// What bash offers for the last word of a line.
+    /// The words that bash offers for the last word of a line.
     fn bash(&self, line: &str) -> Vec<String> {
         let (before, last) = line.rsplit_once(' ').unwrap();
         let program = line.split(' ').next().unwrap();
@@ -98,7 +98,7 @@ fn bash_completes() {
         ("gnt debug delay --priority ", &["low", "normal", "high"]),
         ("gnt-node modify --offline ", &["yes", "no"]),
         ("gnt job watch ", &["1042", "7"]),
-        // What is to be added is not there yet.
+        // A node that is to be added is not there yet.
         ("gnt node add n", &[]),
         ("gnt node info x", &[]),
     ] {

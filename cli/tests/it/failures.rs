@@ -1,4 +1,4 @@
-//! What `gnt` says when it cannot do what it should.
+//! The messages of `gnt` when it cannot do what it should.
 
 use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -29,7 +29,7 @@ fn node(root: &std::path::Path, name: &str, address: &str) {
     stdx::atomic::write(&path, text.to_string().as_bytes(), 0o640).unwrap();
 }
 
-/// What `noded enroll` leaves on a node, as far as it is read here.
+/// Writes the file that `noded enroll` leaves on a node, as far as it is read here.
 fn enrolled(root: &std::path::Path, candidates: &[&str]) {
     let callers: Vec<_> = candidates
         .iter()

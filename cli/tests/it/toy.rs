@@ -63,7 +63,7 @@ static LOCKS: [FieldDefinition; 4] = [
     FieldDefinition::new("pending", "Pending", Other, "Waiting"),
 ];
 
-/// The master. What it is sent is kept as text, and whether its queue is drained.
+/// The master. It keeps the requests that it gets as text, and whether its queue is drained.
 #[derive(Default)]
 struct Toy {
     asked: Mutex<Vec<String>>,
@@ -361,7 +361,7 @@ pub(crate) fn start() -> Master {
 }
 
 impl Master {
-    /// What `gnt` prints, with its exit status, and what it asked for.
+    /// The output of `gnt`, with its exit status and the requests that it made.
     pub(crate) fn run(&self, line: &str) -> String {
         self.run_with(line, "")
     }

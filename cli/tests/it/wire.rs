@@ -1,4 +1,4 @@
-//! What `gnt` sends for objects and opcodes that a master need not know, and what it makes of
+//! The requests of `gnt` for objects and opcodes that a master need not know, and its reading of
 //! answers.
 
 use crate::script::Script;
@@ -154,9 +154,9 @@ fn a_zone_that_is_none_is_told_once() {
     assert_eq!(told, "");
 }
 
-/// What somebody gave as a tag, a pattern or a reason.
+/// Text that somebody gave as a tag, a pattern or a reason.
 const FORGED: &str = "x\u{1b}[2J\ny\u{202e}\u{9b}";
-/// What of it is shown.
+/// The form in which it is shown.
 const SHOWN: &str = r"x\x1b[2J\ny\u202e\x9b";
 
 #[test]

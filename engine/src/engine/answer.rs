@@ -1,4 +1,4 @@
-//! What other members ask.
+//! The answers to other members' questions.
 
 use std::cmp::Ordering;
 
@@ -21,7 +21,7 @@ pub enum AnswerError {
     /// The question is not understood, or cannot be one of a member that follows the rules.
     #[error("a question that cannot be: {reason}")]
     Malformed {
-        /// What is wrong with it.
+        /// The fault of the question.
         reason: String,
     },
     /// This member cannot answer any more.
@@ -60,7 +60,7 @@ pub enum AnswerError {
     /// The snapshot cannot be stored.
     #[error("cannot store the snapshot: {reason}")]
     Store {
-        /// What the disk said.
+        /// The disk's error.
         reason: String,
     },
 }
@@ -146,8 +146,8 @@ impl Engine {
             // The engine would take what it has for what was sent, and acknowledge it.
             return Err(malformed("entries of another history than what is committed here"));
         }
-        // What comes at once is durable at once, and the journal is freed by what is applied,
-        // which is what is durable. So no more is taken than a part of the journal holds.
+        // Entries that come at once are durable at once. Only applied entries, which are the durable
+        // ones, free the journal. So no more is taken than a part of the journal holds.
         let all = request.entries.len();
         let limit = self.proposal_bytes_max();
         request.entries.truncate(fitting(&request.entries, limit));
@@ -158,13 +158,13 @@ impl Engine {
         let tail_max = self.tail_bytes_max;
         let tail = self.log.tail_beyond(tail_max, committed.index);
         if tail > tail_max && !request.entries.is_empty() {
-            // The journal is freed by what is applied: the next entry would wait for ever. What
-            // is known to be committed is taken from the question, so that a later one fits.
+            // Only applied entries free the journal: the next one would wait for ever. The engine learns
+            // from the question what is committed, so that a later one fits.
             request.entries.clear();
             let answer = self.raft.append_entries(request).await.map_err(stopped)?;
             return match answer.is_success() {
                 true => Err(AnswerError::NoRoom { bytes: tail, limit: tail_max }),
-                // Who leads is to know that it has another history, or is deposed.
+                // The leader is to know that it has another history, or is deposed.
                 false => Ok(message::appended(&answer)),
             };
         }

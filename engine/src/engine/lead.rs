@@ -34,10 +34,10 @@ fn leading(metrics: &RaftServerMetrics<TypeConfig>) -> Option<Epoch> {
 }
 
 impl Engine {
-    /// Asks to lead, until elected and acknowledged by a majority that has all of this member's log,
-    /// until another member is, or the one that led before is heard again, or until `deadline` has
-    /// passed. In a store that knows no members yet,
-    /// this one becomes the only voter first.
+    /// Asks to lead, until it is elected and acknowledged by a majority that has all of this member's
+    /// log. It ends, too, when another member is elected, the earlier leader is heard again, or
+    /// `deadline` has passed. In a store that knows no members yet, this one becomes the only voter
+    /// first.
     ///
     /// # Errors
     /// Not elected in time, it leads already, or the engine has stopped.
@@ -45,8 +45,8 @@ impl Engine {
         self.take_over_since(self.status().vote, deadline).await
     }
 
-    /// The same, for who decided on it when `known` was the newest epoch: whoever leads in a later one
-    /// was elected meanwhile, though this member may have heard of it before this call.
+    /// The same, for a caller that decided on it when `known` was the newest epoch. A leader in a later
+    /// one was elected meanwhile, though this member may have heard of it before this call.
     ///
     /// # Errors
     /// As [`Engine::take_over`].
@@ -143,11 +143,11 @@ impl Engine {
         }
     }
 
-    /// Hands leadership to the member `to`: nothing must be proposed meanwhile. What is asked of it
-    /// is checked first, for the engine itself would be stuck with a member that cannot lead.
+    /// Hands leadership to the member `to`: nothing must be proposed meanwhile. The demands on `to` are
+    /// checked first, for the engine itself would be stuck with a member that cannot lead.
     ///
-    /// Who votes alone gives a learner a vote first; both then vote until the one who leads next
-    /// changes that, and neither leads without the other meanwhile.
+    /// A lone voter gives a learner a vote first; both then vote until the next leader changes that, and
+    /// neither leads without the other meanwhile.
     ///
     /// # Errors
     /// Refused, and nothing happened; or not done in time: then this engine takes no proposals any
@@ -156,7 +156,7 @@ impl Engine {
         let _alone = self.proposing.lock().await;
         let begun = TypeConfig::now();
         let left = || deadline.saturating_sub(TypeConfig::now() - begun);
-        // Nothing is added meanwhile, so who follows has all of it soon; and a disk that is slow for a
+        // Nothing is added meanwhile, so the follower soon has all of it. A disk that is slow for a
         // moment is no reason to have given up a leadership for nothing.
         let soon = |status: &EngineStatus| {
             let can = self.can_lead(to, status);
@@ -190,8 +190,8 @@ impl Engine {
         handed.unwrap_or_else(|_| Err(stuck(format!("nobody else leads after {deadline:?}"))))
     }
 
-    /// Waits until `to` has answered what it was sent from now on: one that was started anew is able
-    /// to follow an offer only once it heard the leader, and who offers says nothing else.
+    /// Waits until `to` has answered what it was sent from now on. A member that was started anew can
+    /// follow an offer only once it heard the leader, which says nothing else while it offers.
     async fn answers_anew(&self, to: u64, deadline: Duration) -> Result<(), HandOverError> {
         let begun = TypeConfig::now();
         let beaten = self.raft.trigger().heartbeat().await;
@@ -248,8 +248,8 @@ impl Engine {
         }
     }
 
-    /// Whether the lead could be handed to the member `to`, once it has what it still lacks. One that
-    /// does not answer is waited for, at most for `patience`: it may just have been started.
+    /// Whether the lead could be handed to the member `to`, once it has what it still lacks. A member
+    /// that does not answer is awaited, at most for `patience`: it may just have been started.
     ///
     /// # Errors
     /// Why not.

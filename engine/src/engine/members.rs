@@ -1,4 +1,4 @@
-//! Who is a member, and how that changes: one step at a time.
+//! The members, and how they change: one step at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use openraft::{BasicNode, ChangeMembers};
 use super::Engine;
 use crate::types::Membership;
 
-/// Who is a member.
+/// The members, and which of them vote.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Members {
     /// Those whose word counts for a majority. While that changes, those of both sides.
@@ -79,13 +79,13 @@ pub enum MembersError {
     /// Nothing happened: the change cannot be made.
     #[error("members cannot change so: {reason}")]
     Impossible {
-        /// What the engine said.
+        /// The engine's message.
         reason: String,
     },
     /// It was begun, and its outcome is not known.
     #[error("outcome unknown: {reason}")]
     Unknown {
-        /// What the engine said.
+        /// The engine's message.
         reason: String,
     },
 }

@@ -29,9 +29,9 @@ pub struct EngineStatus {
     /// Milliseconds since a majority answered its leader, where it leads; a lone voter is its own
     /// majority. Since it heard a leader, where it follows; none where it never did.
     pub heard_ms: Option<u64>,
-    /// Who is a member.
+    /// The members, as this one knows them.
     pub members: Members,
-    /// Where it leads: how the others follow.
+    /// The state of the others, where it leads.
     pub followers: BTreeMap<u64, Follower>,
     /// Entries of the log that are kept in memory, for those who lack some.
     pub log_kept: usize,
@@ -111,7 +111,7 @@ impl Engine {
     }
 
     /// Why the engine works no more, if it does not. Of one that broke off, [`EngineStatus::stopped`] says
-    /// nothing: it did not come to that. Who does not answer for a moment is busy.
+    /// nothing: it did not come to that. An engine that does not answer for a moment is busy.
     pub async fn stopped(&self) -> Option<String> {
         let asked = self.raft.with_raft_state(|_state| ());
         let answer = tokio::time::timeout(ANSWERS_WITHIN, asked).await.ok()?;
@@ -135,7 +135,7 @@ impl Engine {
                 metrics.changed().await.ok()?;
             }
         };
-        // What was enough once is given as it was: time alone makes it less a moment later.
+        // A status that was enough is given as it was: time alone makes it less a moment later.
         if let Ok(Some(status)) = tokio::time::timeout(deadline, reached).await {
             return (true, status);
         }

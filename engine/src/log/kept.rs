@@ -9,11 +9,11 @@ const ENTRIES: usize = 10_000;
 /// Bytes that stay, whatever the number of entries: one of a busy master holds hundreds of jobs.
 const BYTES: usize = 64 << 20;
 
-/// What an entry takes beside its content.
+/// The bytes of an entry beside its content.
 const ENTRY_BYTES: usize = 200;
 
-/// What of the applied log stays in memory, for members that lack some of it. As much again comes
-/// before it is cut back, so that this is done rarely.
+/// The part of the applied log that stays in memory, for members that lack some of it. As much again
+/// comes before it is cut back, so that this is done rarely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
     /// So many entries.
@@ -29,12 +29,12 @@ impl Default for Kept {
 }
 
 /// The part of a journal that may stay: with as much again before it is cut back, a quarter of it. A new
-/// leader may send all of that before anything of it counts as committed, and until then who gets it
-/// keeps it in its journal, beside what was there.
+/// leader may send all of that before anything of it counts as committed. Until then its receiver keeps
+/// it in its journal, beside what was there.
 const JOURNAL_PART: u64 = 8;
 
-/// Bytes that may be in the log and not applied, where the journal is that of this `store`: what a new
-/// leader with the same journal sends at most, and as much of what came to that one meanwhile. The other
+/// Bytes that may be in the log and not applied: half of the journal of this `store`. A new leader with
+/// the same journal sends at most a quarter of it, and as much came to that leader meanwhile. The other
 /// half is for frames and for the ends of segments, which an entry does not always fit.
 pub(crate) fn tail_max(store: &StoreOptions) -> usize {
     usize::try_from(journal_bytes(store) / 2).unwrap_or(usize::MAX)
@@ -52,7 +52,7 @@ impl Kept {
         Self { bytes: self.bytes.min(usize::try_from(most).unwrap_or(usize::MAX)), ..self }
     }
 
-    /// What an entry with so many bytes of content takes.
+    /// The bytes of an entry with so many bytes of content.
     pub(crate) fn weight(content: usize) -> usize {
         content + ENTRY_BYTES
     }

@@ -9,9 +9,8 @@ use tokio::time::Instant;
 
 use crate::types::TypeConfig;
 
-/// How long the word on what is committed may wait for entries to go with: under load the next ones
-/// come within a commit, and where none come a tenth of a heartbeat is soon enough for followers'
-/// files.
+/// How long the word on what is committed may wait for entries to go with. Under load the next ones come
+/// within a commit. Without load a tenth of a heartbeat is soon enough for followers' files.
 const HELD_MAX: Duration = Duration::from_millis(20);
 
 type Request = AppendEntriesRequest<TypeConfig>;
@@ -19,8 +18,8 @@ type Request = AppendEntriesRequest<TypeConfig>;
 /// The requests of `input`, without those that bring no entries and that another one follows within
 /// [`HELD_MAX`], since each says what is committed by then.
 ///
-/// After every commit the engine has such a request for every follower. Who follows would write what
-/// came before while it is asked for what comes next, and that would wait for its answer.
+/// After every commit the engine has such a request for every follower. A follower would first write the
+/// entries before, and its answer to the next ones would wait for that.
 pub(super) fn gathered<S>(input: S) -> impl Stream<Item = Request> + OptionalSend + Unpin + 'static
 where
     S: Stream<Item = Request> + OptionalSend + Unpin + 'static,
@@ -50,7 +49,7 @@ mod tests {
         Position { epoch: Epoch { term: 1, node: 1 }, index }
     }
 
-    /// One that says that what is before entry `index` is committed, with that entry or without.
+    /// A request that says that all before entry `index` is committed, with that entry or without.
     fn request(index: u64, entry: bool) -> Request {
         let before = log_id(at(index - 1));
         let id = log_id(at(index)).expect("it has an index");

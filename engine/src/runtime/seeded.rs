@@ -1,5 +1,5 @@
-//! Tokio's runtime; the engine's chance, which spreads its first ticks and its patience with leaders,
-//! comes from the simulation of the thread, or from the system where there is none.
+//! Tokio's runtime with seeded randomness, by which the engine spreads its first ticks and its patience
+//! with leaders. It comes from the simulation of the thread, or from the system where there is none.
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -57,7 +57,7 @@ struct State<Q, A> {
     cut: BTreeSet<(u64, u64)>,
     /// One letter in so many is lost; none if zero.
     loss_one_in: usize,
-    /// Whoever waits for these waits in vain.
+    /// The senders of lost answers: their receivers wait in vain.
     lost: Vec<oneshot::Sender<A>>,
     chance: Chance,
 }
@@ -119,7 +119,7 @@ impl<Q, A> Net<Q, A> {
     }
 
     /// Moves on to this time: answers arrive where they are waited for; gives the questions that
-    /// arrive. One that is dropped tells its asker that nobody is there.
+    /// arrive. A question that is dropped tells its asker that nobody is there.
     #[must_use]
     pub fn arrive(&self, now_ms: u64) -> Vec<Letter<Q, A>> {
         let mut state = self.0.lock();
@@ -136,7 +136,7 @@ impl<Q, A> Net<Q, A> {
                 Under::Answer { from, to, tell, .. } if state.cut.contains(&(from, to)) => {
                     state.lost.push(tell);
                 }
-                // Who asked may have given up.
+                // The asker may have given up.
                 Under::Answer { answer, tell, .. } => drop(tell.send(answer)),
             }
         }

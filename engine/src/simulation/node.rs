@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Where the tasks of one process run. Dropped, all of them end where they are, as in a crash.
+/// The runtime of the tasks of one process. Dropped, all of them end where they are, as in a crash.
 #[derive(Debug)]
 pub struct Node(Runtime);
 

@@ -6,7 +6,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
-    /// What this thread simulates.
+    /// The seed that this thread simulates.
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
     /// A task's panic would end that task alone.
     static PANICKED: Cell<bool> = const { Cell::new(false) };

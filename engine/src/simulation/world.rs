@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Net, Node, Unanswered};
 use crate::{Answer, Committed, Engine, EngineOptions, EngineStatus, Link, PeerError, Peers};
 
-/// What all files of a member hold.
+/// The content of all files of a member.
 pub type Files = BTreeMap<Key, Bytes>;
 
 /// Entries that members keep for others: few, so that images are sent.
@@ -48,7 +48,7 @@ impl Link for Wire {
     }
 }
 
-/// Ends an engine in order. What it still does, as to forget old entries, waits for its disk.
+/// Ends an engine in order. Its last work, as to forget old entries, waits for its disk.
 fn close(node: &Node, engine: Arc<Engine>, hand: &RecorderHand) {
     let (tell, mut told) = oneshot::channel();
     node.spawn(async move { drop(tell.send(engine.close().await)) });
@@ -74,14 +74,14 @@ fn store_options() -> StoreOptions {
 /// The process of a member. Its owner's part of it ends first.
 #[derive(Debug)]
 pub struct Alive<L> {
-    /// What the owner keeps with it.
+    /// The owner's part of it.
     pub life: L,
     /// Its engine.
     pub engine: Arc<Engine>,
     hand: RecorderHand,
     frozen_ms: u64,
     lag_ms: u64,
-    /// Where its tasks run.
+    /// The runtime of its tasks.
     pub node: Node,
 }
 
@@ -99,7 +99,7 @@ pub struct Member<L> {
 pub struct World<L> {
     /// They.
     pub members: BTreeMap<u64, Member<L>>,
-    /// What they ask each other by.
+    /// The wires by which they ask each other.
     pub wires: Wires,
     /// Decides everything.
     pub chance: Chance,
@@ -154,7 +154,7 @@ impl<L> World<L> {
     /// There is no such member.
     pub fn crash(&mut self, id: u64, loss: Loss) {
         let member = self.members.get_mut(&id).expect("only members crash");
-        // What the process does from here on, nobody sees.
+        // Nobody sees what the process does from here on.
         member.disk = member.disk.crash(loss, &mut self.chance);
         if let Some(alive) = member.alive.take() {
             alive.hand.end();
@@ -273,7 +273,7 @@ impl<L> World<L> {
             && status.iter().all(|one| one.applied == last && one.last == last)
     }
 
-    /// Who leads and is heard by a majority.
+    /// The member that leads and is heard by a majority.
     #[must_use]
     pub fn leader(&self) -> Option<(u64, Arc<Engine>)> {
         let mut status = self.status();
@@ -289,7 +289,7 @@ impl<L> World<L> {
         })
     }
 
-    /// Those that do not run.
+    /// The members that do not run.
     #[must_use]
     pub fn down(&self) -> Vec<u64> {
         let down = self.members.iter().filter(|(_, member)| member.alive.is_none());

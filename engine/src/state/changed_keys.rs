@@ -10,7 +10,7 @@ use queue_format::{Batch, Change, Key};
 /// Keys that are noted before it counts as everything: some seconds of a busy master.
 const KEYS_MAX: usize = 100_000;
 
-/// What is noted of what is applied.
+/// The notes on what is applied.
 #[derive(Debug, Default)]
 enum Noted {
     /// Nobody asked.
@@ -43,7 +43,7 @@ impl Noted {
     }
 }
 
-/// Where it is noted, and for the how manieth who asked.
+/// The notes, and how often somebody asked for them.
 #[derive(Debug, Default)]
 struct Asked {
     times: u64,
@@ -91,8 +91,8 @@ impl Drop for Replacing<'_> {
     }
 }
 
-/// Notes which keys change in a member's store from a moment on, for as long as it lives. What is read
-/// behind that moment is as it was read, but for these.
+/// Notes which keys change in a member's store from a moment on, for as long as it lives. All that is
+/// read after that moment stays as it was read, but for these.
 #[derive(Debug)]
 pub struct Noting {
     asked: Arc<Mutex<Asked>>,

@@ -77,7 +77,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// One that leads alone, in the epoch that is returned.
+    /// A cluster whose only member leads, in the epoch that is returned.
     pub(super) async fn begin(kept: Kept) -> (Self, Epoch) {
         let root = tempfile::tempdir().unwrap();
         let cluster = Self { net: Net::default(), root, kept };

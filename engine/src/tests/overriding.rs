@@ -51,7 +51,7 @@ async fn one_of_three_goes_on_alone_with_all_that_it_holds() {
     let next = cluster.put(3, epoch, ("queue/job-1001", "next")).await.unwrap();
     assert!(next > lost && next.epoch == epoch);
 
-    // Who comes back as somebody else gets what there is.
+    // A member that comes back under another id gets what there is.
     cluster.heal();
     for member in [1, 2] {
         cluster.stop(member).await;

@@ -37,7 +37,7 @@ async fn another_takes_over_when_asked_and_has_all_that_was_acknowledged() {
     for id in 0..20 {
         cluster.put(1, epoch, (&format!("queue/job-{id}"), "done")).await.unwrap();
     }
-    // Who lacks something that the third one has would not be elected.
+    // A member that lacks something that the third one has would not be elected.
     cluster.caught_up(1, 2).await;
     cluster.stop(1).await;
     assert_eq!(cluster.engine(2).leads(), None);
@@ -242,7 +242,7 @@ async fn who_is_far_behind_gets_a_snapshot() {
     cluster.join(1, 2).await;
     cluster.caught_up(1, 2).await;
     assert!(cluster.asked(Kind::SnapshotPart as u8) > 4);
-    // One that was away for long: what went meanwhile goes there, too.
+    // A member that was away for long also loses what was deleted meanwhile.
     cluster.stop(2).await;
     for id in 100..200 {
         let gone = Change::Delete { key: key(&format!("queue/job-{id}")) };

@@ -1,4 +1,4 @@
-//! What the engine would do if it were let: each of these cost somebody data or a cluster before
+//! Harm that the engine would do if it were let: each of these cost somebody data or a cluster before
 //! (decision 2, "Rules that the crate keeps").
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -237,7 +237,7 @@ async fn a_change_of_voters_that_nobody_ends_is_seen_and_ended_by_the_next_one()
     });
     let changes = |status: &EngineStatus| status.members.changing.is_some();
     assert!(one.wait_for(SOON, changes).await.0);
-    // Whoever began it is gone before it is committed.
+    // The task that began it is gone before it is committed.
     begun.shutdown().await;
     cluster.heal();
     let (leads, _) = one.wait_for(SOON, |seen| seen.takes_proposals().is_some()).await;
@@ -293,7 +293,7 @@ async fn a_follower_whose_journal_is_full_of_what_is_not_committed_says_so_and_t
     };
     assert!(matches!(refused, AnswerError::NoRoom { .. }), "{refused}");
     assert!(sent > 2 && engine.position() == Position::default());
-    // Who leads hears of it where its log begins further on.
+    // A leader whose entries begin further on hears of the gap.
     let gap = send(sent + 3, 0).await.unwrap();
     let gap = message::read_appended(gap, &Vote::new_committed(1, 1)).unwrap();
     assert!(matches!(gap, AppendEntriesResponse::Conflict), "{gap:?}");

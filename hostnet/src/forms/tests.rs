@@ -7,7 +7,7 @@ use crate::{Format, render};
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// What is written for another program, and what is read from its files, mean the same.
+    /// A network that is written for another program means the same when it is read from its files.
     #[test]
     fn what_is_written_is_read_back_alike(bytes in prop::collection::vec(any::<u8>(), 90)) {
         let Some(network) = network(&bytes) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! What is on disk while a change waits for its commit: the way back.
+//! The checkpoint on disk while a change waits for its commit: the way back.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const MODE: u32 = 0o600;
 pub struct Checkpoint {
     /// When it is rolled back, in microseconds since 1970.
     pub deadline_micros: i64,
-    /// What the links that it changes were before. Those that it made are absent.
+    /// The links that the change touches, as they were before. Links that the change made are absent.
     pub before: HostNetwork,
     /// The routes through these links, whoever added them.
     #[serde(default)]

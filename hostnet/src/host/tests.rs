@@ -38,7 +38,8 @@ rules:
 absent: [vx0]
 ";
 
-/// What of the network the tests compare: the kernel numbers links made again anew.
+/// The network in the form that the tests compare: the kernel gives new numbers to links that are made
+/// again.
 async fn state(host: &Host) -> HostNetwork {
     let mut network = host.read().await.unwrap().network;
     network.links.sort_by(|a, b| a.name.cmp(&b.name));

@@ -13,7 +13,7 @@ use crate::model::link::LinkName;
 /// The network of a host as the kernel told it at one moment.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// What a configuration can say of it.
+    /// The part of it that a configuration can express.
     pub network: HostNetwork,
     /// The names of the numbers that routes have for links.
     names: BTreeMap<u32, LinkName>,
@@ -21,7 +21,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What answers to four dumps tell.
+    /// Reads the answers to four dumps.
     pub(super) fn of(answers: Vec<RouteNetlinkMessage>) -> Self {
         let (mut links, mut routes, mut rest) = (Vec::new(), Vec::new(), Vec::new());
         for answer in answers {

@@ -27,7 +27,6 @@ pub struct SavedRoute {
     links: BTreeMap<u32, LinkName>,
 }
 
-/// Where a packet of a route goes next.
 pub(crate) struct NextHop<'r> {
     pub(crate) link: &'r LinkName,
     pub(crate) via: Option<IpAddr>,
@@ -103,7 +102,7 @@ impl SavedRoute {
         self.links.values().any(|link| links.contains(link))
     }
 
-    /// What it is in a configuration, where one can name it.
+    /// The route as a configuration writes it, if one can.
     pub(crate) fn as_static(&self) -> Option<(&LinkName, Route)> {
         let (number, route) = found::static_route(&self.message)?;
         Some((self.links.get(&number)?, route.canonical()))

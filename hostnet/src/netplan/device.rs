@@ -26,13 +26,13 @@ pub(super) struct Device {
     pub(super) nameservers: Nameservers,
     pub(super) routes: Vec<Route>,
     pub(super) routing_policy: Vec<Rule>,
-    // Who brings the device up, and whether the start of the host waits for it.
+    // The program that brings the device up, and whether the start of the host waits for it.
     #[serde(rename = "renderer")]
     _renderer: Option<String>,
     #[serde(rename = "optional", deserialize_with = "some_flag")]
     _optional: Option<bool>,
 
-    // What only some groups have.
+    // Settings of some groups only.
     pub(super) interfaces: Option<Vec<String>>,
     pub(super) parameters: Option<Parameters>,
     pub(super) openvswitch: Option<OpenVSwitch>,

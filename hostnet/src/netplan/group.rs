@@ -159,7 +159,7 @@ fn bond(
     });
     Ok(Bond {
         members,
-        // What netplan's renderers do unless told otherwise.
+        // The default of netplan's renderers.
         mode: mode.unwrap_or(BondMode::BalanceRr),
         miimon_ms: miimon.transpose()?,
         lacp_rate,

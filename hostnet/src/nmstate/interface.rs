@@ -68,7 +68,7 @@ pub(super) struct Interface {
     pub(super) ipv4: Option<Family>,
     pub(super) ipv6: Option<Family>,
 
-    // What only some types have.
+    // Settings of some types only.
     pub(super) link_aggregation: Option<Aggregation>,
     pub(super) bridge: Option<Bridge>,
     pub(super) vlan: Option<Vlan>,

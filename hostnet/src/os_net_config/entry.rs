@@ -38,7 +38,7 @@ pub(super) struct Entry {
     pub(super) bonding_options: Option<String>,
     pub(super) ovs_options: Option<String>,
     pub(super) table_id: Option<i64>,
-    // Who brings the interface up; here it is always this agent.
+    // The program that brings the interface up; here it is always this agent.
     #[serde(default, rename = "onboot", deserialize_with = "some_flag")]
     _onboot: Option<bool>,
     #[serde(default, rename = "hotplug", deserialize_with = "some_flag")]

@@ -16,7 +16,7 @@ use crate::model::written::{number, read_dns, wrong};
 /// How deep objects lie in each other: a bridge, its bond, an interface.
 const DEPTH_MAX: usize = 4;
 
-/// What was read so far.
+/// The objects that were read so far.
 #[derive(Default)]
 struct Reading {
     links: Vec<Link>,
@@ -106,7 +106,7 @@ impl Reading {
             // A VLAN in a bridge of Open vSwitch is a port of its own, with a tag.
             let is_tagged = is_ovs && member.kind == EntryKind::Vlan && member.device.is_none();
             let bridge = Some(name).filter(|_| is_tagged);
-            // One that is carried by its own bridge can be no port of it.
+            // A VLAN that its own bridge carries can be no port of that bridge.
             let lies_above =
                 member.kind == EntryKind::Vlan && member.device.as_deref() == Some(name.as_str());
             let member = self.entry(&place, member, bridge, depth - 1)?;

@@ -33,7 +33,7 @@ pub(super) struct Differences<'n> {
     rules_met: BTreeSet<usize>,
 }
 
-/// What changes on one link that stays.
+/// A link that stays, with the addresses and routes that it keeps.
 struct OnLink<'n> {
     addresses_kept: BTreeSet<Address>,
     routes_kept: BTreeSet<Route>,
@@ -84,7 +84,7 @@ impl<'n> Differences<'n> {
         })
     }
 
-    /// What stays on a link.
+    /// Finds the addresses and routes that a link keeps.
     fn on(&self, link: &'n Link) -> OnLink<'n> {
         let mut on = OnLink { addresses_kept: BTreeSet::new(), routes_kept: BTreeSet::new(), link };
         let Some(found) = self.kept.get(&link.name) else { return on };
@@ -115,8 +115,8 @@ impl<'n> Differences<'n> {
         found.up && (!link.up || joins || self.leaves_bond(&link.name))
     }
 
-    /// Whether a link is no member of its bond any more. The kernel then gives it the address and MTU that
-    /// it had before it was one, and nobody can tell which.
+    /// Whether a link is no member of its bond any more. The kernel then gives it the address and MTU
+    /// that it had before it was one, and nobody can tell which.
     fn leaves_bond(&self, name: &LinkName) -> bool {
         let was = self.was_in.get(name).filter(|was| matches!(was.kind, Kind::Bond(_)));
         was.is_some_and(|was| self.leaves(name, was))
@@ -164,7 +164,7 @@ fn is_localhost(ip: IpAddr) -> bool {
     ip == IpAddr::from(Ipv4Addr::LOCALHOST) || ip == IpAddr::from(Ipv6Addr::LOCALHOST)
 }
 
-/// The kernel removes what lies on a removed link. That must be named too.
+/// The kernel removes the links that lie on a removed link. The configuration must name these links too.
 fn take_along<'n>(
     actual: &'n HostNetwork,
     named: &BTreeSet<&'n LinkName>,

@@ -9,7 +9,7 @@ use crate::model::HostNetwork;
 use crate::model::address::{Address, Route};
 use crate::model::link::{Kind, Link, LinkName, Tuning};
 
-/// What a device has that nobody asked anything of.
+/// The MTU of a device for which nobody asked for another.
 const MTU: u32 = 1500;
 
 /// The state of the host, and the address and MTU that each member of a bond had of its own.

@@ -62,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// From any state to any other one: the plan leads there, its checkpoint back, and a second plan is
-    /// empty. What the configuration does not name stays.
+    /// empty. Everything that the configuration does not name stays.
     #[test]
     fn a_plan_leads_there_and_back(from in prop::collection::vec(any::<u8>(), 90), to in prop::collection::vec(any::<u8>(), 90)) {
         let (Some(from), Some(to)) = (network(&from), network(&to)) else { return Ok(()) };

@@ -13,7 +13,7 @@ struct Section {
 }
 
 impl KeyFile {
-    /// Begins a section. One that stays empty is left out.
+    /// Begins a section. An empty section is left out.
     pub(super) fn section(&mut self, name: &str) {
         self.0.push(Section { name: name.to_owned(), lines: Vec::new() });
     }

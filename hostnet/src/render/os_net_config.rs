@@ -11,7 +11,7 @@ use crate::model::address::{Route, Rule};
 use crate::model::link::{Bond, Kind, Link, LinkName, Word};
 use crate::model::written::wrong;
 
-/// Where its files are.
+/// The paths of its files.
 const CONFIG: &str = "etc/os-net-config/config.yaml";
 const MAPPING: &str = "etc/os-net-config/mapping.yaml";
 

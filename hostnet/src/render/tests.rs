@@ -5,7 +5,7 @@ use crate::os_net_config::tests::DOCUMENT_4;
 use crate::tests::EVERY_KIND;
 use crate::{from_mapping, from_os_net_config, from_yaml};
 
-/// What EVERY_KIND has not, but for Open vSwitch.
+/// Features that EVERY_KIND lacks, except Open vSwitch.
 const TUNNELS: &str = "
 links:
   - {name: em0, addresses: [192.0.2.10/24], routes: [{to: default, via: 192.0.2.1, on_link: true}]}
@@ -27,7 +27,7 @@ links:
   - {name: em1, permanent_mac: '52:54:00:00:00:02'}
 ";
 
-/// What every format knows.
+/// A network that every format can express.
 const PLAIN: &str = "
 links:
   - {name: em0, permanent_mac: '52:54:00:00:00:01', dns_servers: [192.0.2.53], dhcp6: true,

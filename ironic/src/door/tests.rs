@@ -87,7 +87,7 @@ async fn slow_senders_of_one_address_leave_the_others_their_places() {
         assert!(begun.elapsed() < Duration::from_millis(10), "{:?}", begun.elapsed());
     };
     let (refused, ()) = tokio::join!(slow, good);
-    // Those that get their turn in time are too slow.
+    // The senders that get their turn in time are too slow.
     assert_eq!(refused.iter().filter(|status| **status == 408).count(), 5, "{refused:?}");
     assert!(refused.iter().all(|status| [408, 503].contains(status)), "{refused:?}");
     assert!(door.places.turns.lock().is_empty());

@@ -163,7 +163,7 @@ fn a_heartbeat_that_says_nothing_new_is_told_on_every_five_minutes() {
     }
     let (ramdisk, is_vital) = heard(&world.post(&path(), "1.68", &body().to_string(), 310));
     assert!(!is_vital && ramdisk.agent.unwrap().heard == at(310));
-    // What became of its work is news.
+    // A new state of its work is news.
     let mut done = body();
     done["agent_status"] = json!("error");
     done["agent_status_message"] = json!("disk\u{7} failed");

@@ -55,10 +55,10 @@ fn which_machine_is_meant() {
         (format!("node_uuid={OTHER_UUID}&addresses={MAC}"), Some("2")),
         (format!("addresses=52:54:00:00:00:0e,{MAC},52:54:00:00:00:0f"), Some("1")),
         (format!("node_uuid=00000000-0000-4000-8000-00000000000f&addresses={MAC}"), None),
-        // One that expects no ramdisk is like one that is not there.
+        // A machine that expects no ramdisk is like one that is not there.
         ("addresses=52:54:00:00:00:03".to_owned(), None),
         (format!("addresses={MAC},{OTHER_MAC}"), None),
-        // What vendors give to many cards tells nothing.
+        // An address that vendors give to many cards tells nothing.
         ("addresses=fa:4b:7f:fc:bc:02".to_owned(), None),
         ("addresses=00:00:00:00:00:00".to_owned(), None),
     ] {

@@ -21,11 +21,11 @@ pub struct Wait {
     pub lock: LockName,
     /// How.
     pub mode: Mode,
-    /// Where it is stopped: the lock itself or, when that is a set, one of its members.
+    /// The place where it is stopped: the lock itself or, when that is a set, one of its members.
     pub at: LockName,
-    /// Who holds what is in the way, at most [`EXPLAINED_MAX`].
+    /// The owners that hold what is in the way, at most [`EXPLAINED_MAX`].
     pub holders: Vec<(Owner, Mode)>,
-    /// Whose waiting requests for the same are served before it, in turn, at most
+    /// The owners whose waiting requests for the same are served before it, in turn, at most
     /// [`EXPLAINED_MAX`].
     pub ahead: Vec<Owner>,
 }
@@ -80,7 +80,7 @@ pub struct LockState {
     pub mode: Option<Mode>,
     /// By whom, in order of job id.
     pub owners: Vec<Owner>,
-    /// Who asks for it, in turn; shared requests that follow each other are one entry.
+    /// The owners that ask for it, in turn; shared requests that follow each other are one entry.
     pub pending: Vec<(Mode, Vec<Owner>)>,
 }
 

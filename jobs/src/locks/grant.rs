@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::manager::{LockError, Locks};
 use super::name::{Level, LockName, Mode, Owner};
 
-/// What one owner holds. Dropping it releases everything.
+/// The locks that one owner holds. Dropping the grant releases everything.
 #[derive(Debug)]
 #[must_use = "dropping it releases the locks"]
 pub struct Grant {
@@ -18,7 +18,7 @@ impl Grant {
         Self { locks, owner }
     }
 
-    /// Whose locks these are.
+    /// The owner of these locks.
     #[must_use]
     pub fn owner(&self) -> Owner {
         self.owner
@@ -69,8 +69,8 @@ impl Grant {
     /// who wait for that lock. A set lock is upgraded at once or not at all.
     ///
     /// # Errors
-    /// A rule forbids it (another holder is waiting to upgrade it; the set lock is not free at
-    /// once; a higher lock is held); or as for [`Self::add`].
+    /// A rule forbids it, or as for [`Self::add`]. The rules: another holder is waiting to upgrade it;
+    /// the set lock is not free at once; a higher lock is held.
     pub async fn upgrade(
         &mut self,
         name: LockName,

@@ -24,7 +24,7 @@ fn node(name: &str) -> LockName {
     LockName::member(Level::Node, name)
 }
 
-/// What an owner may do: all that can be in another's way, in few steps. Each keeps the order.
+/// The scripts of owners: all that can be in another's way, in few steps. Each keeps the order.
 fn scripts() -> Vec<Vec<Step>> {
     let take = |wanted: &[(LockName, Mode)]| Step::Take(wanted.to_vec());
     let (a, b, set) = (node("a"), node("b"), LockName::set(Level::Node));
@@ -42,7 +42,7 @@ fn scripts() -> Vec<Vec<Step>> {
 #[derive(Clone)]
 struct World<'a> {
     queue: LockQueue,
-    /// What each owner still has to do.
+    /// The steps that each owner still has to do.
     left: [&'a [Step]; 3],
 }
 
@@ -69,7 +69,7 @@ impl World<'_> {
         true
     }
 
-    /// What decides how it goes on: steps left, holdings, and the waiting in their turns.
+    /// The state that decides how it goes on: steps left, holdings, and the waiting in their turns.
     fn key(&self) -> Key {
         let mut turns: Vec<_> = self.queue.waiting.values().map(|waiter| waiter.rank).collect();
         turns.sort_unstable();

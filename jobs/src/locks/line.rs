@@ -1,9 +1,9 @@
 //! Core: the index of waiting requests by lock.
 //!
 //! A request walks its locks in order up to its *frontier*, the first name at which something is
-//! in its way. It counts, against those behind it, at the names it has **reached**: up to and
-//! with its frontier. What it has **passed** is free for it; it stands in the **queue** of its
-//! frontier only.
+//! in its way. It counts, against those behind it, at the names it has **reached**: up to and with its
+//! frontier. Locks that it has **passed** are free for it; it stands in the **queue** of its frontier
+//! only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -83,7 +83,7 @@ pub(super) struct Line {
 
 impl Line {
     fn is_empty(&self) -> bool {
-        // What is reached or passed is wanted too.
+        // Requests in `reached` or `passed` are in `wanting` too.
         self.wanting.is_empty() && self.queue.is_empty()
     }
 }

@@ -25,7 +25,7 @@ pub enum LockError {
     Deadline {
         /// Who asked.
         owner: Owner,
-        /// What for at the end.
+        /// The wait that it was in at the end.
         wait: Box<Wait>,
     },
     /// The request was canceled.
@@ -34,7 +34,7 @@ pub enum LockError {
         /// Who asked.
         owner: Owner,
     },
-    /// What a lock protects was removed while the request waited.
+    /// The object that a lock protects was removed while the request waited.
     #[error("{owner} cannot have {name}, which was removed while it waited")]
     Removed {
         /// Who asked.
@@ -44,7 +44,7 @@ pub enum LockError {
     },
 }
 
-/// What ends a wait.
+/// The end of a wait.
 type LockResult = Result<(), LockError>;
 
 /// The lock manager. A clone is the same one.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 model::words! {
-    /// What kind of thing a lock protects; the order is that in which locks are taken.
+    /// The kind of object that a lock protects; the order is that in which locks are taken.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     Level {
         /// The cluster: the big lock.
@@ -15,7 +15,7 @@ model::words! {
         NodeGroup = "nodegroup",
         /// Nodes, by name.
         Node = "node",
-        /// What a node has to give (memory, disks), where the node itself stays usable.
+        /// The resources of a node (memory, disks), where the node itself stays usable.
         NodeRes = "node-res",
         /// Networks, by UUID.
         Network = "network",
@@ -58,7 +58,7 @@ impl Mode {
     }
 }
 
-/// What of a level is locked. A set comes before its members.
+/// The part of a level that is locked. A set comes before its members.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// All members, present and future.
@@ -70,7 +70,7 @@ pub enum Target {
 /// A lock. The order is level, then set before members, then name; locks are taken in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockName {
-    /// What kind of thing.
+    /// The kind of object.
     pub level: Level,
     /// Which of them.
     pub target: Target,
@@ -119,7 +119,7 @@ impl fmt::Display for LockName {
     }
 }
 
-/// Who holds or wants a lock: a job, by its id. A job runs one opcode at a time, so that its
+/// The holder or requester of a lock: a job, by its id. A job runs one opcode at a time, so that its
 /// opcodes need no names of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(pub u64);

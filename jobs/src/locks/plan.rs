@@ -53,10 +53,10 @@ pub enum Refused {
         owner: Owner,
         /// For what.
         asked: LockName,
-        /// Where somebody else is in the way.
+        /// The lock at which somebody else is in the way.
         at: LockName,
     },
-    /// What the lock protects was removed.
+    /// The object that the lock protects was removed.
     #[error("{owner} cannot have {asked}, which was removed")]
     Removed {
         /// Who asks.
@@ -109,7 +109,7 @@ pub enum Refused {
 /// Locks, each with how it is wanted.
 pub(super) type Wanted = Vec<(LockName, Mode)>;
 
-/// What is left to take of a request that may be granted.
+/// The locks that are left to take of a request that may be granted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     /// Locks to be taken, in order, each once.

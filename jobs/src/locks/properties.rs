@@ -117,7 +117,7 @@ fn frontiers(queue: &LockQueue) -> BTreeMap<Owner, LockName> {
     waiting.map(|waiter| (waiter.rank.owner, waiter.frontier.clone())).collect()
 }
 
-/// Who began or ended to wait between two moments is told so, once.
+/// An owner whose wait ended between two moments is told so, once.
 fn check_woken(
     before: &BTreeMap<Owner, LockName>,
     step: &Step,
@@ -135,7 +135,7 @@ fn check_woken(
         let removed = told.iter().any(|woken| woken.removed.is_some());
         assert_eq!(removed, failed.contains(owner));
     }
-    // One who asked in this very step may have been told at most of itself.
+    // Only owners that waited before are told.
     assert!(woken.iter().all(|woken| before.contains_key(&woken.owner)), "{woken:?}");
 }
 

@@ -49,8 +49,8 @@ pub(super) fn kind(refused: &Refused) -> &'static str {
 struct Request {
     turn: (i32, u64),
     owner: Owner,
-    /// What it asks for and does not hold so; with whether that counts when it waits, which what a
-    /// set of its own covers does not.
+    /// The locks that it asks for and does not hold in that mode. The flag says whether a lock counts
+    /// when the request waits: a lock that its own set covers does not.
     items: Vec<(LockName, Mode, bool)>,
     frontier: Option<LockName>,
 }
@@ -321,7 +321,7 @@ impl Reference {
             return Err("not held");
         }
         self.removed.insert(name.clone());
-        // What a set covers is not asked for in its own name.
+        // A lock that a set covers is not asked for in its own name.
         let wants = |request: &Request| request.items.iter().any(|item| item.0 == *name && item.2);
         let (failed, rest) = std::mem::take(&mut self.waiting).into_iter().partition(wants);
         self.waiting = rest;
@@ -331,7 +331,7 @@ impl Reference {
     }
 }
 
-/// What must hold at any time: exclusion, truthful reasons, no waiting in circles.
+/// Checks what must hold at any time: exclusion, truthful reasons, no waiting in circles.
 pub(super) fn check_sound(queue: &LockQueue, owners: &[Owner]) {
     let held: Vec<(Owner, Wanted)> = owners.iter().map(|o| (*o, queue.holdings(*o))).collect();
     for (one, locks) in &held {

@@ -88,7 +88,7 @@ impl Shelf {
         }
     }
 
-    /// Who holds exactly this lock.
+    /// The exclusive and the shared owners of exactly this lock.
     fn owners(&self, target: &Target) -> (Option<Owner>, Option<&BTreeSet<Owner>>) {
         match target {
             Target::Set => (self.set_exclusive, Some(&self.set_shared)),
@@ -171,7 +171,7 @@ impl Table {
         locks
     }
 
-    /// Who holds this very lock, and how.
+    /// The owners of this very lock, each with its mode.
     pub(super) fn owners(&self, name: &LockName) -> impl Iterator<Item = (Owner, Mode)> {
         let (exclusive, shared) = self.shelf(name.level).owners(&name.target);
         let exclusive = exclusive.into_iter().map(|owner| (owner, Mode::Exclusive));

@@ -2,9 +2,9 @@
 //!
 //! A request is granted whole, when nothing is in its way. It is served in the order of priority
 //! and arrival, and keeps later ones from the locks up to the first that it cannot have yet (its
-//! *frontier*; `line` has the words): so no stream of later requests starves it, and since nobody
-//! waits for a lock behind somebody who waits for an earlier one, nobody waits in a circle.
-//! `frontier` computes this; `docs/locking.md` has the argument.
+//! *frontier*; `line` has the words). So no stream of later requests starves it. Nobody waits for a lock
+//! behind somebody who waits for an earlier one, so nobody waits in a circle. `frontier` computes this;
+//! `docs/locking.md` has the argument.
 
 mod frontier;
 
@@ -17,7 +17,7 @@ use super::name::{LockName, Mode, Owner};
 use super::plan::{self, Plan, Refused, RemovedNames, WAITING_MAX, Wanted};
 use super::table::Table;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// It is granted.
@@ -26,7 +26,7 @@ pub enum Admission {
     Waiting,
 }
 
-/// What became of a request that was waiting.
+/// The outcome of a request that was waiting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Woken {
     /// Whose.
@@ -291,7 +291,7 @@ impl LockQueue {
         self.waiting.contains_key(&owner)
     }
 
-    /// What became of waiting requests since the last call, in the order of their turns.
+    /// The outcomes of waiting requests since the last call, in the order of their turns.
     #[must_use]
     pub fn take_woken(&mut self) -> Vec<Woken> {
         std::mem::take(&mut self.woken)
@@ -356,7 +356,7 @@ impl LockQueue {
     }
 }
 
-/// Who waits to upgrade the lock of this line.
+/// The owner that waits to upgrade the lock of this line.
 fn upgrader(line: &Line) -> Option<Owner> {
     let (first, _) = line.wanting.first_key_value()?;
     (!first.takes).then_some(first.rank.owner)

@@ -1,8 +1,8 @@
 //! Core: what a master may still do that does not hear a majority (docs/failover.md).
 
-/// Silence of the majority after which a master refuses, in milliseconds. It is also the time for
-/// which voters keep another from being elected, counted from later moments: so who is elected
-/// meets no other master that still starts calls.
+/// Silence of the majority after which a master refuses, in milliseconds. Voters keep another from being
+/// elected for the same time, counted from later moments. So an elected master meets no other master
+/// that still starts calls.
 pub const REFUSE_AFTER_MS: u64 = 1000;
 
 /// Silence after which it gives the master address up: three times as long, since a short break of
@@ -20,7 +20,7 @@ pub enum Contact {
     AddressDropped,
 }
 
-/// What a change of contact asks for.
+/// An action that a change of contact asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     /// Refuse changes, start no call, mark answers as stale.
@@ -53,7 +53,8 @@ impl Contact {
         self == Self::Heard
     }
 
-    /// Whether calls to agents are started. What runs goes on: agents end it when they obey another.
+    /// Whether calls to agents are started. Calls that run go on: agents end them when they obey
+    /// another.
     #[must_use]
     pub fn starts_calls(self) -> bool {
         self == Self::Heard
@@ -65,7 +66,7 @@ impl Contact {
         self != Self::Heard
     }
 
-    /// What is to be done, in order, when `self` becomes `next`.
+    /// The actions, in order, when `self` becomes `next`.
     #[must_use]
     pub fn turns(self, next: Self) -> &'static [Turn] {
         match (self, next) {

@@ -25,7 +25,7 @@ const ROUND_CHANGES_MAX: usize = 1_024;
 /// Bytes of jobs that changed in one round, likewise: they are all written out at once.
 const ROUND_BYTES_MAX: usize = 16 << 20;
 
-/// What one round of commands came to.
+/// The result of one round of commands.
 #[derive(Debug)]
 pub(super) struct Round<C> {
     pub(super) effects: Effects<Channels>,
@@ -79,7 +79,7 @@ impl<C: Configuration> Round<C> {
     }
 }
 
-/// What a transaction makes of the configuration.
+/// The result of a transaction on the configuration.
 #[derive(Debug)]
 pub(super) struct Prepared<C> {
     config: Arc<C>,
@@ -111,8 +111,8 @@ impl<C: Configuration> Prepared<C> {
     }
 }
 
-/// Hands a round to the store, in as many commits as it takes; all that follows from it comes with
-/// the last. A crash between two of them leaves what recovery can go on from: changes are in the
+/// Hands a round to the store, in as many commits as it takes; all that follows from it comes with the
+/// last. A crash between two commits leaves a state from which recovery can go on. Changes are in the
 /// order in which jobs depend on each other, and nobody was told anything yet.
 ///
 /// `lone` says that nothing else is to be done before it is durable.
@@ -226,9 +226,9 @@ pub fn document_change(name: &str, content: Option<&Bytes>) -> Change {
     }
 }
 
-/// What a round changes: each job by itself, the configuration together. The serial goes before the
-/// jobs, since a stop in between must not let an id be used twice, and the configuration behind
-/// them, since nothing may be changed by a job that then never was.
+/// The changes of a round: each job by itself, the configuration together. The serial goes before the
+/// jobs, since a stop in between must not let an id be used twice. The configuration goes behind them,
+/// since a job that was never stored may change nothing.
 fn pieces<C>(round: &Round<C>) -> Vec<Piece> {
     let effects = &round.effects;
     let mut pieces = Vec::with_capacity(effects.changed.len() + effects.archived.len() + 3);
@@ -260,7 +260,7 @@ fn put_job(job: &Job) -> Change {
     Change::Put { key: key(&document::job(job.id)), content: job_file(job) }
 }
 
-/// What the file of a small job takes, so that writing it moves nothing about.
+/// The bytes of a small job's file; with that capacity, writing it moves nothing about.
 const SMALL_JOB_BYTES: usize = 1_024;
 
 /// A job as its file holds it.

@@ -34,7 +34,7 @@ pub enum Counted {
     Asked(Arc<str>),
 }
 
-/// What a job must pass before it starts. A clone is the same one.
+/// The conditions that a job must pass before it starts. A clone is the same one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Gate {
     /// Nothing but its turn.
@@ -47,8 +47,8 @@ pub enum Gate {
 }
 
 impl Gate {
-    /// The gate of a job on which `rule` decides and which asked for limits. One that has `begun`
-    /// is not stopped half-way by a pause.
+    /// The gate of a job on which `rule` decides and which asked for limits. A job that has `begun` is
+    /// not stopped half-way by a pause.
     #[must_use]
     pub fn of(rule: Option<&Rule>, asked: &[Limit], begun: bool) -> Self {
         let mut limits = asked.to_vec();
@@ -105,9 +105,8 @@ fn asked_by(reason: &str) -> Option<Limit> {
 /// Jobs that have limits: those that wait, in lines of those with the same limits, and how many
 /// run.
 ///
-/// What happens to one limit concerns the lines that it is in, and no others. With lines of their
-/// own for jobs that differ in their limits, which clients choose, these are as many as jobs at
-/// most.
+/// An event at one limit concerns the lines that it is in, and no others. With lines of their own for
+/// jobs that differ in their limits, which clients choose, these are as many as jobs at most.
 #[derive(Debug, Default)]
 pub struct Limits {
     counts: BTreeMap<Limit, Count>,
@@ -116,7 +115,7 @@ pub struct Limits {
     heads: BTreeMap<(Side, Turn), LineKey>,
 }
 
-/// Where jobs run, in an order.
+/// The place where jobs run, with an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Master,
@@ -144,7 +143,7 @@ struct Count {
 #[derive(Debug, Default)]
 struct Limited {
     line: Line,
-    /// What it has among the heads.
+    /// Its entry among the heads.
     head: Option<Turn>,
 }
 

@@ -107,7 +107,7 @@ impl<R: Replies> Live<R> {
         (!self.has_begun()).then(told)
     }
 
-    /// What the job must pass as the rules are.
+    /// The gate that the job must pass under the present rules.
     pub(super) fn next_gate(&self) -> Gate {
         Gate::of(self.rule.as_deref(), &self.asked, self.has_begun())
     }

@@ -14,7 +14,7 @@ use crate::event::{Outcome, Replies, Reply};
 use crate::limits::LOG_ENTRIES_PER_OP_MAX;
 use crate::submit;
 
-/// What an entry of a log takes besides its message.
+/// The bytes of a log entry besides its message.
 const LOG_ENTRY_BYTES: usize = 64;
 /// The last entry of a log that has grown too long.
 const LOG_ENDED: &str = "Further messages of this opcode are dropped";

@@ -23,7 +23,7 @@ impl Replies for Numbers {
     type To<T: std::fmt::Debug + Send + 'static> = u64;
 }
 
-/// What was answered, whatever was asked.
+/// An answer, whatever was asked.
 #[derive(Debug, Clone, PartialEq)]
 enum Answer {
     Submitted(Vec<Result<JobId, Exception>>),

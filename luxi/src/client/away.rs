@@ -5,7 +5,7 @@ use super::ClientError;
 use crate::response::{CUT_OFF, ENDED, ENDING, Failure, NotMaster, UNCONFIRMED, Unserved};
 
 impl ClientError {
-    /// What a server says that is no master, and passed the request on to none.
+    /// The answer of a server that is no master, and passed the request on to none.
     #[must_use]
     pub const fn not_master(&self) -> Option<&NotMaster> {
         match self {
@@ -14,9 +14,9 @@ impl ClientError {
         }
     }
 
-    /// Whether it says nothing but that the master is away, or no longer the one: who asks again,
-    /// over a new connection, may be answered by the next one. What is asked again must do no harm
-    /// by that, unless it was [certainly not done](Self::certainly_not_done).
+    /// Whether it says nothing but that the master is away, or no longer the master. A client that asks
+    /// again, over a new connection, may be answered by the next one. A request that is sent again must
+    /// do no harm by that, unless it was [certainly not done](Self::certainly_not_done).
     #[must_use]
     pub fn is_away(&self) -> bool {
         match self {

@@ -11,10 +11,10 @@ use crate::limits::WAIT_SECONDS_MAX;
 use crate::method::{Fields, JobChange, Row, WaitForJobChange};
 use crate::response::Failure;
 
-/// What is asked about the job: all that its end tells, so that no further question is needed.
+/// The fields asked about the job: all that its end tells, so that no further question is needed.
 const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
 
-/// Who looks on while a job is followed.
+/// A watcher of a job that is followed.
 pub trait Observer {
     /// The job said something.
     fn log(&mut self, entry: &LogEntry) {

@@ -114,7 +114,7 @@ pub struct ExportPiece {
     pub more: bool,
 }
 
-/// What became of one job of a `SubmitManyJobs`; on the wire `[true, id]` or `[false, message]`.
+/// The outcome of one job of a `SubmitManyJobs`; on the wire `[true, id]` or `[false, message]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submission {
     /// It is queued.
@@ -142,7 +142,7 @@ impl<'de> Deserialize<'de> for Submission {
     }
 }
 
-/// What `WaitForJobChange` found; on the wire `[[values], [log entries]]` or `"nochange"`.
+/// The result of `WaitForJobChange`; on the wire `[[values], [log entries]]` or `"nochange"`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobChange {
     /// Nothing, until the time was over.

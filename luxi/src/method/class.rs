@@ -40,7 +40,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// What a client must be to call a method.
+/// The role that a client needs to call a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// A reader.
@@ -49,7 +49,7 @@ pub enum Access {
     Operator,
     /// An administrator.
     Administrator,
-    /// What each of the opcodes asks for that it submits.
+    /// The role that each of the submitted opcodes asks for.
     Opcodes,
 }
 

@@ -67,7 +67,7 @@ impl Comparison {
     }
 }
 
-/// What a field is compared with.
+/// The value with which a field is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operand {
     /// Text. Compared with a number, it counts as the number that it writes.
@@ -142,14 +142,14 @@ pub enum FilterError {
     Pattern {
         /// The beginning of what was given.
         pattern: String,
-        /// What is wrong with it.
+        /// The fault in the pattern.
         #[source]
         error: Box<regex::Error>,
     },
     /// A limit of the language.
     #[error("a filter has at most {limit} {what}")]
     TooMuch {
-        /// What there is too much of.
+        /// The objects that the limit counts.
         what: &'static str,
         /// The limit.
         limit: usize,
@@ -305,7 +305,7 @@ impl Serialize for Filter {
     }
 }
 
-/// What stands in the list of a filter.
+/// An element in the list of a filter.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Part<'a> {

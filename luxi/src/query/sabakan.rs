@@ -33,7 +33,7 @@ const FIELDS: [(&str, &str, Shape); 11] = [
     ("state", "status", Shape::Text),
     ("labels", "labels", Shape::Labels),
 ];
-/// What stands before the name of a field that must not have the value.
+/// The prefix to the name of a field that must not have the value.
 const WITHOUT: &str = "without-";
 
 /// The names of all parameters.

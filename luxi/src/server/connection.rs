@@ -105,7 +105,7 @@ impl<S: Service> Connection<S> {
                 let waits = request.class() == Class::Wait && message.len() <= WAIT_MESSAGE_BYTES;
                 let turn = turn.filter(|_| !waits);
                 let answer = self.perform(message, request, digest).await?;
-                // What was read from a large message is as large, and is held up to here.
+                // The values read from a large message are as large, and are held up to here.
                 drop(turn);
                 answer
             }
@@ -213,7 +213,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Ends when the client is gone. One that has only ended its sending side still waits.
+    /// Ends when the client is gone. A client that has only ended its sending side still waits.
     async fn vanished(&self) {
         if let Ok(false) = self.socket.hung_up().await {
             std::future::pending::<()>().await;
@@ -255,7 +255,7 @@ async fn write(socket: &mut Socket, answer: &Response, within: Duration) -> Resu
     let bytes = answer.as_bytes();
     let sent = socket.try_write(bytes).map_err(End::Io)?;
     if sent == bytes.len() {
-        // Who sends many requests ahead does not hold up others.
+        // A client that sends many requests ahead does not hold up others.
         tokio::task::coop::consume_budget().await;
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Where clients come in.
+//! The sockets at which clients come in.
 
 use std::future::poll_fn;
 use std::io;
@@ -30,7 +30,7 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
 pub struct Door {
     /// The socket.
     pub listener: UnixListener,
-    /// Who may do what.
+    /// The rights of its clients.
     pub rights: Arc<Rights>,
 }
 

@@ -3,10 +3,10 @@
 use model::audit::Interface;
 use model::role::Role;
 
-/// Who may do what at one socket.
+/// The rights of clients at one socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rights {
-    /// What clients come by.
+    /// The interface by which clients come.
     pub interface: Interface,
     /// Users who may do everything: root, and the daemon's own.
     pub owners: Vec<u32>,

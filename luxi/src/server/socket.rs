@@ -16,7 +16,7 @@ use tokio::io::unix::AsyncFd;
 pub(super) const READ_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    /// Where what is read comes first, so that no idle client holds room for it.
+    /// The buffer for bytes that were just read, so that no idle client holds room for them.
     static CHUNK: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES_MAX].into());
 }
 

@@ -153,7 +153,7 @@ fn mischief(server: &crate::toy::Server, number: usize) {
         }
         _ => stream.shutdown(std::net::Shutdown::Both),
     };
-    // Who has too many connections is turned away before all of it is sent.
+    // A client with too many connections is turned away before all of it is sent.
     drop(sent);
     if number.is_multiple_of(3) {
         let mut some = [0; 100];

@@ -1,4 +1,4 @@
-//! What a log says of a machine that is too busy: once that it is, and no line for each request.
+//! The log of a machine that is too busy says so once, and has no line for each request.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::turns::TURNS;
 
 type Wanted = Vec<(LockName, Mode)>;
 
-/// What a job on one node takes.
+/// The locks of a job on one node.
 fn two() -> Wanted {
     let node = LockName::member(Level::Node, "node1.example.com");
     vec![(LockName::big(), Mode::Shared), (node, Mode::Exclusive)]

@@ -2,9 +2,10 @@
 //! compared between runs on a busy machine. `cargo xtask bench instructions` runs this, and compares
 //! with `instructions.json`.
 //!
-//! In reading order: [`sample`] is the job; [`wire`] reads requests and writes answers, [`queue`] decides,
-//! [`store`] writes and reads what is on disk, [`locks`] takes and gives locks, and [`objects`] changes and
-//! finds objects of the configuration; each does its work [`turns::TURNS`] times (`turns`).
+//! In reading order: [`sample`] is the job; [`wire`] reads requests and writes answers, [`queue`]
+//! decides, and [`store`] writes and reads what is on disk. Then [`locks`] takes and gives locks, and
+//! [`objects`] changes and finds objects of the configuration. Each does its work [`turns::TURNS`] times
+//! (`turns`).
 #![expect(clippy::exit, reason = "gungraun's `main!` ends the process")]
 
 mod sample;

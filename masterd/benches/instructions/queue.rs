@@ -1,4 +1,4 @@
-//! What becomes of a job, and which one is next.
+//! The decisions of the queue: the fate of a job, and which job is next.
 
 use std::collections::HashMap;
 use std::hint::black_box;

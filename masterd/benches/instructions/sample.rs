@@ -21,7 +21,6 @@ pub(crate) fn op(number: u64) -> OpInput {
     input
 }
 
-/// What request `number` is known by.
 pub(crate) fn digest(number: u64) -> RequestDigest {
     RequestDigest::of("SubmitJob", UID, &number.to_le_bytes())
 }

@@ -1,4 +1,4 @@
-//! What a job is on disk.
+//! The bytes of a job on disk.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is read of a client, and what it gets.
+//! The bytes that a client sends, and those that it gets.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -23,10 +23,10 @@ pub struct AllowListPush {
     lines: Mutex<HashMap<NodeName, Arc<Line>>>,
 }
 
-/// What is known of one agent's.
+/// The state of one agent's list.
 #[derive(Debug, Default)]
 struct Line {
-    /// Who tells it: one after the other, or an older list could overtake a newer one.
+    /// The turn to tell it: one after the other, or an older list could overtake a newer one.
     turn: tokio::sync::Mutex<()>,
     known: Mutex<Known>,
 }

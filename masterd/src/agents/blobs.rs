@@ -33,7 +33,7 @@ pub enum SendError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         error: io::Error,
     },
@@ -97,7 +97,7 @@ impl Source {
         Pin(Arc::clone(self), blobs.to_vec())
     }
 
-    /// Has nobody pin further blobs until the guard is dropped: whoever has an agent remove blobs
+    /// Has nobody pin further blobs until the guard is dropped. A caller that has an agent remove blobs
     /// holds it from before it reads what is wanted until the agent has answered.
     pub(crate) async fn removing(&self) -> RwLockReadGuard<'_, ()> {
         self.removing.read().await

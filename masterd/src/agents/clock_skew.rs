@@ -45,8 +45,8 @@ impl ClockSkew {
     }
 }
 
-/// The fault of the master where its own clock is the wrong one, by the skews of all other nodes that
-/// answer: most of them differ from it, to the same side.
+/// The fault of a master whose own clock is the wrong one. The skews of all other nodes that answer show
+/// it: most of them differ from the master, to the same side.
 #[must_use]
 pub fn fault_of_master(others: &[Option<ClockSkew>]) -> Option<RackFault> {
     let seconds = others.iter().filter_map(|skew| match skew {

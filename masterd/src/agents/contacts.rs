@@ -28,18 +28,18 @@ pub struct Contact {
     pub obeys_later: bool,
     /// How its clock differs from the master's, where it does.
     pub clock: Option<ClockSkew>,
-    /// What it said when it last answered.
+    /// Its last answer.
     pub held: AgentHeld,
 }
 
-/// What an agent said when it last answered.
+/// The last answer of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentHeld {
     /// Whether it did not hold the document of its rack.
     pub behind: bool,
     /// When its certificate ends.
     pub certificate_ends: Option<Timestamp>,
-    /// What keeps it from serving its racks.
+    /// The faults that keep it from serving its racks.
     pub faults: Vec<RackFault>,
     /// The lease ranges that it serves.
     pub lease_ranges: Vec<LeaseRangeServed>,
@@ -50,7 +50,7 @@ pub struct AgentHeld {
 }
 
 impl AgentHeld {
-    /// What keeps it from serving its racks, with what the master knows of that.
+    /// The faults that keep it from serving its racks, with what the master knows of them.
     #[must_use]
     pub fn faults(&self) -> Vec<RackFault> {
         let mut faults = self.faults.clone();
@@ -75,7 +75,7 @@ pub(crate) struct Unreached {
 }
 
 impl Unreached {
-    /// What a failure tells of its agent; nothing where that was not asked.
+    /// The reason that a failed call gives; none where its agent was not asked.
     pub(crate) fn by(error: &RpcError) -> Option<Self> {
         let (is_stranger, obeys_later) = (error.is_of_a_stranger(), error.is_of_an_epoch());
         let is_of_clock = error.code() == Some(Code::ClockOff);

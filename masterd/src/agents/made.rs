@@ -60,7 +60,7 @@ impl Made {
         reply
     }
 
-    /// What a job that changed no configuration has done, for its log.
+    /// The work of a job that changed no configuration, for its log.
     pub fn told(&self, job: JobId) -> String {
         self.0.lock().get(&job).map_or_else(|| told(&Calls::new()), told)
     }

@@ -1,12 +1,13 @@
 //! The address that moves with the master: the new master's agent takes it, after those of others
 //! were asked to give it up.
 //!
-//! An agent remembers nothing of it but what its kernel holds, and obeys the highest epoch. So what a
-//! master left behind that crashed or was cut off is met thrice: a new master asks every candidate to
-//! give the address up before its own agent takes it ([`MoveAddress::raise`]), and each other node when it is
-//! reached again (`drop_at`); a master that is cut off asks its own agent ([`MoveAddress::drop_here`]); and a
-//! machine that was restarted has it no more. Whoever holds it cannot be asked by the address itself:
-//! it may be the very node that does not answer, so that is no reason not to take it.
+//! An agent remembers nothing of it but what its kernel holds, and obeys the highest epoch. So an
+//! address that a crashed or cut-off master left behind is met thrice. A new master asks every candidate
+//! to give it up before its own agent takes it ([`MoveAddress::raise`]), and each other node when that
+//! is reached again (`drop_at`). A master that is cut off asks its own agent
+//! ([`MoveAddress::drop_here`]). A machine that was restarted has it no more. The holder cannot be asked
+//! through the address itself: it may be the very node that does not answer. So its silence is no reason
+//! not to take the address.
 //!
 //! Once it is here it is looked after for as long as the leadership lasts (`hold`).
 
@@ -35,8 +36,8 @@ use crate::config::Config;
 use crate::config::queue::Published;
 use stdx::Clock;
 
-/// How long other nodes are waited for before the address is taken all the same: a failover takes a
-/// second, and its neighbours go to where it was announced last.
+/// How long other nodes are waited for before the address is taken all the same. A failover takes a
+/// second, and neighbours go to where the address was announced last.
 const OTHERS_WAIT: Duration = Duration::from_millis(500);
 
 /// An address that was not raised or dropped.
@@ -48,7 +49,7 @@ pub enum AddressError {
     /// The agent of this node did not take it.
     #[error("the master's address {address} was not taken on {node}")]
     Raise {
-        /// What was to be taken.
+        /// The address that was to be taken.
         address: MasterAddress,
         /// Where.
         node: NodeName,
@@ -62,7 +63,7 @@ pub enum AddressError {
         address.address, address.prefix, address.netdev
     )]
     Drop {
-        /// What was to be given up.
+        /// The address that was to be given up.
         address: MasterAddress,
         /// Where.
         node: NodeName,
@@ -111,7 +112,7 @@ impl From<&AddressError> for Missing {
     }
 }
 
-/// What became of the address when it was raised.
+/// The result of raising the address.
 #[derive(Debug)]
 pub struct Raised {
     /// It, and whether the agent had to do something; none where the cluster has no address.
@@ -222,8 +223,8 @@ impl MoveAddress {
         }
     }
 
-    /// Has the agent of another node give the address up, which it may have kept from the time when it
-    /// was the master; for an agent that is reached again.
+    /// Has the agent of another node, which is reached again, give the address up. The node may have
+    /// kept it from the time when it was the master.
     pub(crate) async fn drop_at(&self, node: &Node) {
         let config = self.published.snapshot().config;
         let Some(address) = config.cluster.master_address() else { return };

@@ -17,7 +17,7 @@ use stdx::metrics::{Counter, Histogram, LATENCY, SIZE};
 
 pub use table::FAMILIES;
 
-/// What is counted where it happens; each is a few additions to atomics.
+/// The numbers that are counted where events happen; each costs a few additions to atomics.
 #[derive(Debug)]
 pub struct Metrics {
     commit_seconds: Histogram,

@@ -68,7 +68,7 @@ pub fn files(config: &Config) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// Keeps the files in `directory` until the leadership is `over`. What cannot be written is in the log.
+/// Keeps the files in `directory` until the leadership is `over`. Failures to write go to the log.
 pub async fn run(directory: PathBuf, published: Arc<Published>, over: CancellationToken) {
     let mut news = published.subscribe();
     let mut written = BTreeMap::new();

@@ -1,5 +1,5 @@
 //! Core: machines that are not registered and were seen in a rack: they got a lease, or asked for a boot
-//! script. What is kept may be lost; leases are in the configuration as well.
+//! script. These records may be lost; leases are in the configuration as well.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -90,7 +90,7 @@ impl Strangers {
         all.insert(key, seen);
     }
 
-    /// Those that are not registered now, and whoever else holds a lease without being a machine.
+    /// The strangers that are not registered now, and all other holders of a lease that are no machines.
     #[must_use]
     pub fn all(&self, config: &Config, now: Timestamp) -> Vec<Stranger> {
         let mut all = self.0.lock();

@@ -121,7 +121,8 @@ impl LogicalUnit for GroupRemove {
     }
 }
 
-/// What removes a group: it, and what networks say of it. The master is in some group, so one is left.
+/// The changes that remove a group: itself, and what networks say of it. The master is in some group, so
+/// one is left.
 fn removed(name: &str, config: &Config, now: Timestamp) -> Result<Vec<ConfigChange>, Exception> {
     let group = config.group(name)?;
     let nodes: Vec<&str> = config.nodes_of(group).map(|node| node.name.as_str()).collect();

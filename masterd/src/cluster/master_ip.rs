@@ -111,8 +111,8 @@ async fn lower(context: &mut Context, address: MasterAddress) -> Result<(), Stri
     }
 }
 
-/// The parameters of the cluster after a change; it is checked that they make an address, that no
-/// node has it for its own, and that they can be read at all.
+/// Checks the parameters of the cluster after a change: they make an address, no node has it for its
+/// own, and they can be read at all.
 ///
 /// # Errors
 /// What is wrong with them.
@@ -121,7 +121,7 @@ pub(super) fn checked(op: &ClusterSetParams, config: &Config) -> Result<(), Exce
     let cluster = &config.cluster;
     let ip = wanted_ip(op, cluster).map_err(wrong)?;
     let netdev = op.master_netdev.as_deref().or(cluster.master_netdev.as_deref());
-    // One that an earlier address left behind is no mistake of this request.
+    // A netmask that an earlier address left behind is no mistake of this request.
     let prefix = op.master_netmask.or(cluster.master_netmask.filter(|_| ip.is_some()));
     let made = master_address::of(ip, netdev, prefix).map_err(|error| wrong(error.to_string()))?;
     let Some(MasterAddress { address, .. }) = made else { return Ok(()) };

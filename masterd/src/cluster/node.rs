@@ -63,8 +63,8 @@ pub(crate) fn pool(config: &Config, reached: &BTreeSet<NodeName>) -> Pool {
     Pool { nodes: config.nodes.values().map(node).collect(), master, size: config.pool_size() }
 }
 
-/// Refuses what takes a voter's answers away before another commit takes its vote. Who answers late is
-/// waited for, up to [`ANSWERS_WITHIN`].
+/// Refuses what takes a voter's answers away before another commit takes its vote. A voter that answers
+/// late is waited for, up to [`ANSWERS_WITHIN`].
 ///
 /// # Errors
 /// The other voters that answer are too few then; `what` is said to be impossible.

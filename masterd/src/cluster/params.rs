@@ -1,5 +1,5 @@
-//! Core: parameters that no opcode can set yet, with Ganeti's defaults: those of nodes, disks and
-//! instances, which its clients read of the cluster, of groups and of nodes.
+//! Core: parameters that no opcode can set yet, with Ganeti's defaults. They are those of nodes, disks
+//! and instances, which Ganeti's clients read of the cluster, of groups and of nodes.
 
 use std::sync::LazyLock;
 
@@ -64,7 +64,7 @@ pub(super) fn disks() -> Value {
     })
 }
 
-/// What instances may have.
+/// The limits for instances.
 pub(super) fn instance_policy() -> Value {
     let least = json!({
         "memory-size": 128, "disk-size": 1_024, "cpu-count": 1, "disk-count": 1, "nic-count": 1,

@@ -1,13 +1,13 @@
 //! Gives nodes new keys and certificates, one after the other, while everything goes on.
 //!
-//! A node's document names the new certificate beside the old one before it is handed over, and the
-//! old one no more when every daemon of the node shows the new one; in between both are good, with
-//! everybody. So wherever this is cut short, nobody is locked out, and the same opcode goes on from
+//! A node's document names the new certificate beside the old one before the new one is handed over. It
+//! names the old one no more when every daemon of the node shows the new one. In between both are good,
+//! with everybody. So wherever this is cut short, nobody is locked out, and the same opcode goes on from
 //! there.
 //!
-//! Who may call agents gets another certificate only while every agent can be told of it: one that
-//! is not told would refuse that node for good. The master is last: until then all that it calls was
-//! told by a certificate that nobody doubts, and what does not work has shown with others.
+//! A node that may call agents gets another certificate only while every agent can be told of it. An
+//! agent that is not told would refuse that node for good. The master is last: until then all that it
+//! calls was told by a certificate that nobody doubts, and what does not work has shown with others.
 
 mod one;
 
@@ -108,7 +108,7 @@ impl LogicalUnit for ClusterRenewCrypto {
     }
 }
 
-/// Gives the vault another key, and seals all secrets with it. Where that is cut short, the same opcode
+/// Gives the vault another key, and seals all secrets with it. If that is cut short, the same opcode
 /// goes on from there: whatever is sealed has its key still.
 async fn renew_vault(context: &mut Context) -> Result<(), Failure> {
     let failed = |error: VaultError| Exception::exec(format!("the vault is not renewed: {error}"));
@@ -139,7 +139,7 @@ async fn renew_vault(context: &mut Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the log says where the job is canceled.
+/// The text for the log where the job is canceled.
 fn canceled(renewed: usize, nodes: &[Arc<Node>]) -> String {
     let options: String = nodes.iter().map(|node| format!(" --node {}", node.name)).collect();
     match nodes {
@@ -151,7 +151,7 @@ fn canceled(renewed: usize, nodes: &[Arc<Node>]) -> String {
     }
 }
 
-/// What is left to do, for who reads nothing else.
+/// The rest of the work, for operators who read nothing else.
 fn rest(renewed: usize, left: &[NodeName]) -> Option<String> {
     let options: String = left.iter().map(|name| format!(" --node {name}")).collect();
     (!left.is_empty()).then(|| {

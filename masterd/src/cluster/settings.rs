@@ -168,8 +168,8 @@ impl LogicalUnit for ClusterRedistConf {
         Ok(())
     }
 
-    /// An agent that does not take all of it is told of in the log, and gets what it should hold when
-    /// it is back; the job fails then.
+    /// The log names an agent that does not take all of it, and the job fails. The agent gets what it
+    /// should hold when it is back.
     async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
         let mut without: BTreeSet<NodeName> = BTreeSet::new();
         without.extend(super::node::tell_callers_again(context).await?);
@@ -188,8 +188,8 @@ impl LogicalUnit for ClusterRedistConf {
     }
 }
 
-/// Sends the files to every node that is not offline; who does not take them is told of in the job's
-/// log, and gets them when it is back. Gives those.
+/// Sends the files to every node that is not offline. The job's log names a node that does not take
+/// them; it gets them when it is back. Gives those nodes.
 ///
 /// # Errors
 /// The master is ending.

@@ -1,5 +1,5 @@
-//! Core: claims by address and owner, and the runs of used addresses of each network, by which a free one
-//! is found at the same cost however many are used.
+//! Core: claims by address and owner, and the runs of used addresses of each network. The runs give a
+//! free address at the same cost however many are used.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -105,7 +105,7 @@ impl Config {
         pools.into_iter().flatten()
     }
 
-    /// Who claims an address, if somebody does.
+    /// The claim on an address, if there is one.
     pub(crate) fn claimed(&self, address: IpAddr) -> Option<&Arc<Claim>> {
         let mut networks = self.networks.values();
         let network = networks.find(|network| network.subnet_of(address).is_some())?;

@@ -4,7 +4,7 @@ use model::Exception;
 use model::error::ErrorCode;
 use model::opcode::verify::Telling;
 
-/// What a finding is about.
+/// The kind of object that a finding is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Object {
     /// The cluster as a whole.
@@ -26,7 +26,7 @@ impl Object {
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $code:ident = $name:literal, $object:ident;)+ others: $($other:literal)+) => {
-        /// What kind of finding; Ganeti's codes, as far as something here gives them.
+        /// The kind of a finding; Ganeti's codes, as far as something here gives them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Code { $($(#[doc = $doc])+ $code,)+ }
 
@@ -37,7 +37,7 @@ macro_rules! codes {
                 match self { $(Self::$code => $name,)+ }
             }
 
-            /// What it is about.
+            /// The kind of object that it is about.
             #[must_use]
             pub const fn object(self) -> Object {
                 match self { $(Self::$code => Object::$object,)+ }
@@ -56,7 +56,7 @@ codes! {
     NodeCertificate = "ECLUSTERCLIENTCERT", Cluster;
     /// Objects of the configuration contradict each other.
     Configuration = "ECLUSTERCFG", Cluster;
-    /// What a node serves is not what it should be.
+    /// A node does not serve what it should.
     Files = "ENODEFILECHECK", Node;
     /// The master's address is not on the master's node.
     Address = "ENODENET", Node;
@@ -99,7 +99,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The object's name; empty for the cluster.
     pub item: String,
-    /// What is wrong, and what to do.
+    /// The fault and its remedy.
     pub text: String,
 }
 

@@ -24,7 +24,7 @@ pub enum LoadError {
     Malformed {
         /// Its key, which is its path below the data directory.
         key: String,
-        /// What is wrong with it.
+        /// The fault in it.
         #[source]
         error: serde_json::Error,
     },
@@ -52,9 +52,9 @@ pub enum LoadError {
     Indices {
         /// The rack.
         rack: u32,
-        /// What the document lists.
+        /// The indices that the document lists.
         listed: BTreeSet<u32>,
-        /// What the machines have.
+        /// The indices that the machines have.
         used: BTreeSet<u32>,
     },
 }

@@ -5,13 +5,13 @@ use jobs::{Changed, Configuration};
 
 use crate::config::{Config, ConfigChange};
 
-/// Where rounds become durable.
+/// The way to make changes durable.
 pub type Commits = jobs::commits::Commits<Config>;
 /// An engine that leads, and who proposes to it.
 pub type Led = jobs::commits::Led<Config>;
 /// Opens an engine.
 pub type OpenEngine = jobs::commits::OpenEngine<Config>;
-/// What follows when a round is durable.
+/// The work that follows when a round is durable.
 pub type After = jobs::published::After<Config>;
 /// The committed state.
 pub type Published = jobs::published::Published<Config>;
@@ -19,15 +19,15 @@ pub type Published = jobs::published::Published<Config>;
 pub type Snapshot = jobs::published::Snapshot<Config>;
 /// The way to the writer.
 pub type Writer = jobs::writer::Writer<Config>;
-/// What the writer is asked to do.
+/// A request to the writer.
 pub type Command = jobs::writer::Command<Config>;
-/// What the writer works on.
+/// The state that the writer works on.
 pub type State = jobs::rounds::State<Config>;
 /// Takes jobs for the queue.
 pub type Submitter = jobs::submitter::Submitter<Config>;
 /// Archived jobs.
 pub type Archive = jobs::archive::Archive<Config>;
-/// What a transaction decides.
+/// The decision of a transaction.
 pub type Decision<T> = jobs::configuration::Decision<Config, T>;
 
 impl Configuration for Config {

@@ -1,5 +1,5 @@
-//! One driver for all reconcilers: each looks at what is committed and at what was
-//! observed, and submits a job or pushes a desired state. docs/ARCHITECTURE.md has their table.
+//! One driver for all reconcilers. Each looks at what is committed and at what was observed, and submits
+//! a job or pushes a desired state. docs/ARCHITECTURE.md has their table.
 
 use std::future::{Future, pending};
 use std::panic::AssertUnwindSafe;
@@ -14,7 +14,7 @@ const AFTER_PANIC: Duration = Duration::from_secs(5);
 /// Looks at something again and again, and brings it to what it should be. Looking twice does no
 /// harm: it keeps no queue, and what it remembers may be lost.
 pub(crate) trait Reconciler: Send {
-    /// What it is, for the log.
+    /// Its name, for the log.
     const NAME: &'static str;
 
     /// Looks once, and does what follows. Gives how long until the next look; none until it is woken.

@@ -304,7 +304,7 @@ configuration! {
                 address: IpAddr = |access| access.url.address(),
             },
         }
-        /// What machines were found to be made of, by machine.
+        /// The hardware that inspections found, by machine.
         inspections: Inspection {
             change: Inspection / InspectionRemoved, below: document::INSPECTIONS,
             key: Serial = |inspection| inspection.serial.clone(),
@@ -345,7 +345,7 @@ configuration! {
             change: Token / TokenRemoved, below: document::TOKENS,
             key: Word = |token| token.name.clone(),
             by: TokensBy {
-                /// What it is known by.
+                /// The digest that it is known by.
                 sha256: TokenDigest = |token| [token.sha256],
             },
         }

@@ -13,7 +13,7 @@ impl Config {
     #[must_use]
     pub fn digest(&self, key: &str) -> Option<String> {
         let content = self.content(key).filter(|_content| !document::is_secret(key))?;
-        Some(Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect())
+        Some(hex::encode(Sha256::digest(content)))
     }
 
     /// Refuses a change that rests on documents which are others by now.

@@ -54,7 +54,7 @@ fn cipher(keys: &VaultKeys, number: u32) -> Result<XChaCha20Poly1305, VaultError
     Ok(XChaCha20Poly1305::new(&Key::from(*key.expose())))
 }
 
-/// What a secret is bound to besides its key: the cluster and the purpose.
+/// The associated data of a secret: the cluster and the purpose.
 fn bound_to(config: &Config, purpose: &str) -> Vec<u8> {
     format!("{}/{purpose}", config.cluster.uuid).into_bytes()
 }
@@ -108,7 +108,7 @@ pub fn open(
         .map_err(|_opaque| foreign())
 }
 
-/// The next step of a renewal that began with a new current key: seals some of what earlier keys sealed
+/// The next step of a renewal that began with a new current key. It seals some secrets of earlier keys
 /// anew, or forgets those keys where nothing is left. Nothing to do gives no change.
 ///
 /// # Errors

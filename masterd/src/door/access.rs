@@ -1,5 +1,5 @@
-//! Core: whether a client may have a request answered: one decision with that of the front door
-//! ([`model::access`]), from the column of the methods' table and that of the opcodes'.
+//! Core: whether a client may have a request answered. The front door decides by the same rules
+//! ([`model::access`]); the access comes from the methods' table and the opcodes'.
 
 use luxi::method::Access;
 use luxi::{Caller, Request};
@@ -15,11 +15,11 @@ use crate::door::service::changed_by;
 /// A request that is not answered.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// What the client is told.
+    /// The answer for the client.
     pub(crate) exception: Exception,
     /// The opcode or method.
     pub(crate) action: &'static str,
-    /// What it is about.
+    /// The object of the request.
     pub(crate) object: String,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn decide(request: &Request, caller: &Caller, user: &str) -> Result<(
     }
 }
 
-/// What a request is about, for messages.
+/// The object of a request, for messages.
 fn object(request: &Request) -> String {
     changed_by(request).unwrap_or_default()
 }

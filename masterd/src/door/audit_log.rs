@@ -1,5 +1,5 @@
-//! What the audit log has besides jobs: changes that are none, and refused requests, each in a file of
-//! JSON lines of this machine.
+//! The audit log beside the jobs' entries: other changes and refused requests, each in a file of JSON
+//! lines of this machine.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
@@ -16,12 +16,12 @@ use stdx::{Clock, Throttle};
 
 /// Longest file: some 25,000 entries. Then it becomes the older one.
 const FILE_BYTES_MAX: u64 = 8 << 20;
-/// Days for which an entry is told: half a year, in which a fault is looked into. What stands there longer, such as
-/// addresses and names of people, is of no more use.
+/// Days for which an entry is told: half a year, in which a fault is looked into. The addresses and
+/// names of people in an older entry are of no more use.
 const KEPT_DAYS: i64 = 180;
 /// The same in seconds.
 const KEPT_SECONDS: i64 = KEPT_DAYS * 86_400;
-/// What is added to the name of the older one, of which there is one.
+/// The suffix of the older file, of which there is one.
 const OLDER: &str = "old";
 
 /// The files; clones share them.
@@ -93,7 +93,7 @@ fn note_end<E: std::fmt::Display>(ended: Result<(), E>) {
 #[derive(Debug)]
 struct Book {
     path: PathBuf,
-    /// Whoever writes has it.
+    /// A writer holds this lock.
     writing: Mutex<()>,
     failed: Throttle,
 }

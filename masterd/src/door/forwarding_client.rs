@@ -45,7 +45,7 @@ pub(super) enum NotForwarded {
     /// The way to the master failed, or it did not take the request.
     #[error("{}", failure(.0))]
     Peer(#[from] PeerError),
-    /// What came is no answer.
+    /// The master's answer is no message.
     #[error("what it answered is no message")]
     Malformed,
 }
@@ -87,7 +87,7 @@ impl NotForwarded {
     }
 }
 
-/// What failed, and not what came of it: that depends on what was asked for.
+/// The failure alone: its consequence depends on what was asked for.
 fn failure(error: &PeerError) -> String {
     match error {
         PeerError::Lost { node, error } => {

@@ -21,7 +21,7 @@ pub(crate) struct ForwardingServer {
     router: LuxiRouter,
     service: Arc<Metered<Guard>>,
     limits: Limits,
-    /// Where requests are worked on: not where the engine is.
+    /// The executor for requests, which is not the engine's.
     executor: Executor,
 }
 
@@ -36,8 +36,8 @@ impl ForwardingServer {
         Self { router, service, limits: Limits::default(), executor }
     }
 
-    /// Whether `from` may pass requests on to the one that is here. Who holds the store may do
-    /// whatever the master can; nobody else's word on who its client is counts.
+    /// Whether `from` may pass requests on to the one that is here. A holder of the store may do
+    /// whatever the master can; nobody else's word on its client counts.
     fn admit(&self, from: &Hello) -> Result<(), PeerFailure> {
         let master =
             self.router.master().ok_or_else(|| PeerFailure::not_now(self.router.words()))?;

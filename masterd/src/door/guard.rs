@@ -62,7 +62,8 @@ impl Guard {
         (caller, asker)
     }
 
-    /// The answer to a client that may not have another one. What is refused is kept here, and at the master.
+    /// The answer to a client that may not have another one. A refusal is logged here, and at the
+    /// master.
     async fn refusal(
         &self,
         request: &Request,
@@ -226,7 +227,7 @@ fn all(
     Ok(jobs)
 }
 
-/// What an answer says of a change, with code and reason where it was not made.
+/// The outcome of a change by its answer, with code and reason where it was not made.
 fn outcome(answer: &Response) -> (Outcome, Option<String>, Option<String>) {
     #[derive(Deserialize)]
     struct Read {
@@ -258,7 +259,7 @@ fn outcome(answer: &Response) -> (Outcome, Option<String>, Option<String>) {
     (Outcome::Success, None, None)
 }
 
-/// What a request changes that is no job, for the log.
+/// The change of a request that is no job, for the log.
 fn change(request: &Request) -> Option<(&'static str, String)> {
     let is_note = matches!(request, Request::GantryNoteRefusals(_));
     changed_by(request).filter(|_of| !is_note).map(|of| (request.name(), of))

@@ -1,5 +1,5 @@
-//! What clients are told where no master is: who is, as far as is known, and what became of what they
-//! asked for (`docs/luxi.md`, "Where the master is"). Serves `door`.
+//! Answers to clients where no master is: the master, as far as is known, and the fate of the request
+//! (`docs/luxi.md`, "Where the master is"). Serves `door`.
 
 use std::fs;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ const INVITED_MAX: Duration = Duration::from_secs(60);
 /// Ganeti's tools repeat what could not connect, and nothing that was refused.
 const HELD_MAX: Duration = Duration::from_secs(5);
 
-/// What clients are told whose node passes nothing on.
+/// The answer where the client's node passes nothing on.
 const NO_CANDIDATE: &str = "This node is no candidate";
 
 /// The master's place, as a process that is none knows it.
@@ -36,9 +36,9 @@ const NO_CANDIDATE: &str = "This node is no candidate";
 pub(super) struct Redirect {
     /// The newest role entry's.
     pub(super) master: Option<NodeName>,
-    /// What this process is.
+    /// The role of this process, in words.
     pub(super) here: &'static str,
-    /// MasterHint when this is so no longer: what is under way there is given up.
+    /// Cancelled when this is so no longer: work under way there is given up.
     pub(super) moved: CancellationToken,
     /// Since when this is so.
     since: Instant,
@@ -72,8 +72,8 @@ impl Redirect {
         }
     }
 
-    /// What the client of `me` is told whose request `master` did not answer; it may change something
-    /// if it `changes`.
+    /// The answer to a client of `me` whose request `master` did not answer; it may change something if
+    /// it `changes`.
     pub(super) fn not_passed(
         &self,
         (me, master): (&NodeName, &NodeName),
@@ -128,12 +128,12 @@ impl Redirect {
     }
 }
 
-/// What is said beside the words of a master that does not answer as one.
+/// The machine-readable part beside the words of a master that does not answer as one.
 pub(super) fn of_master(me: &NodeName, outcome: Unserved) -> NotMaster {
     NotMaster { outcome, master: Some(me.clone()), address: None }
 }
 
-/// What clients are told whose request was running when the leadership of `me` ended.
+/// The answer to a client whose request was running when the leadership of `me` ended.
 pub(super) fn lost(me: &NodeName) -> Response {
     let text = format!(
         "{me} is no longer the master, and it is not known whether this was done; look on the new \
@@ -143,7 +143,7 @@ pub(super) fn lost(me: &NodeName) -> Response {
     Response::not_master(&Exception::new(ExceptionKind::GenericError, text), &about)
 }
 
-/// What clients are told whose request comes when the leadership of `me` is over already.
+/// The answer to a client whose request comes when the leadership of `me` is over already.
 pub(super) fn ceasing(me: &NodeName) -> Response {
     let text = format!(
         "{me} ceases to be the master: nothing was done; try again, here or on the next master"
@@ -152,7 +152,7 @@ pub(super) fn ceasing(me: &NodeName) -> Response {
     Response::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
 }
 
-/// What clients are told on a node without a store. Reads files.
+/// The answer to clients on a node without a store. Reads files.
 pub(super) fn outside(me: &NodeName, layout: &Layout) -> Response {
     let invited = was_candidate(me, layout);
     let known = by_agent(layout);
@@ -208,9 +208,9 @@ pub(super) fn store_missing(
     let known = by_agent(layout);
     let was_master = known.as_ref().is_some_and(|known| known.master == *me);
     let headless = is_headless(&layout.data());
-    // Who was the master is invited by nobody, and a store without a header is in the way of a new one.
+    // Nobody invites the former master, and a store without a header is in the way of a new one.
     let is_stuck = was_master || headless || since >= INVITED_MAX;
-    // Where the agent's files are gone as well, what it was at first is all there is.
+    // Without the agent's files, the first role of the node is all there is.
     let is_candidate = || match &known {
         Some(known) => known.candidates.iter().any(|candidate| candidate.name == *me),
         None => was_candidate(me, layout),
@@ -240,7 +240,7 @@ pub(super) fn no_taker(me: &NodeName, layout: &Layout) -> String {
     format!("{me} is no master candidate: it has no store; run this on {place}")
 }
 
-/// What the files of this machine's agent tell.
+/// The master's place by the files of this machine's agent.
 fn by_agent(layout: &Layout) -> Option<MasterHint> {
     // Followed once: the link may be replaced meanwhile.
     let directory = fs::canonicalize(layout.ssconf()).ok()?;
@@ -298,7 +298,7 @@ mod tests {
         let told = no_taker(&me, &layout);
         let place = "run this on a candidate: n1.example (10.0.0.1), n2.example (10.0.0.2)";
         assert!(told.ends_with(place), "{told}");
-        // Who is invited is among the candidates, and is not sent to itself.
+        // An invited node is among the candidates, and is not sent to itself.
         let told = no_taker(&"n2.example".parse().unwrap(), &layout);
         assert!(told.ends_with("run this on a candidate: n1.example (10.0.0.1)"), "{told}");
     }

@@ -1,5 +1,5 @@
-//! What clients of the socket meet: the master of this moment, the way to it, or a word on where it
-//! is. Serves the path of a job, before `service`; `redirect` has the words.
+//! The door behind the socket: the master of this moment, the way to it, or a word on where it is.
+//! Serves the path of a job, before `service`; `redirect` has the words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,6 @@ enum Backend {
     Master {
         /// Answers.
         service: LuxiService,
-        /// What it knows of the cluster.
         view: Arc<MasterView>,
         /// Told when its leadership is over.
         over: CancellationToken,
@@ -78,7 +77,7 @@ pub(crate) struct LuxiRouter {
     clock: Clock,
     forwarder: Forwarder,
     backend: Arc<RwLock<Backend>>,
-    /// What came of the last attempt to start as the previous master.
+    /// The outcome of the last attempt to start as the previous master.
     attempt: Arc<RwLock<Option<Arc<RoleTaken>>>>,
 }
 
@@ -155,7 +154,7 @@ impl LuxiRouter {
         *self.attempt.write() = None;
     }
 
-    /// What the master here knows, where there is one.
+    /// The view of the master here, if there is one.
     pub(crate) fn master(&self) -> Option<Arc<MasterView>> {
         match &*self.backend.read() {
             Backend::Master { view, .. } => Some(Arc::clone(view)),
@@ -163,7 +162,7 @@ impl LuxiRouter {
         }
     }
 
-    /// What answers for the master here, where there is one.
+    /// The service of the master here, if there is one.
     #[cfg(test)]
     pub(crate) fn service(&self) -> Option<LuxiService> {
         match &*self.backend.read() {
@@ -231,7 +230,7 @@ impl LuxiRouter {
         all.push(self.me.clone());
         match short.meant(&all) {
             Ok(name) => Ok(name.clone()),
-            // Who has a store, and who has none, is told where it is asked.
+            // The asked node itself says whether it has a store.
             Err(NotMeant::Unknown) => Ok(short),
             Err(NotMeant::Several) => {
                 let text =
@@ -318,7 +317,7 @@ fn not_moved(why: &str) -> Exception {
     Exception::exec(format!("{NOT_MOVED}: {why}")).coded(Code::RoleNotMoved)
 }
 
-/// What matters of a request that is passed on.
+/// The properties of a request that matter when it is passed on.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     class: Class,
@@ -457,7 +456,7 @@ mod tests {
         LuxiRouter::new(local, place, Clock::manual(NOW.micros()), Arc::default())
     }
 
-    /// What a client is told, and after how long.
+    /// The words that a client gets, and the time until then.
     async fn told(router: LuxiRouter) -> (String, Duration) {
         let mut message = Vec::new();
         request::write(&QueryClusterInfo {}, &mut message).unwrap();

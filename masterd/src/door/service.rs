@@ -45,7 +45,7 @@ const MICROS_PER_SECOND: f64 = 1e6;
 /// remembers it, less than 10 s.
 const TOKEN_SILENCE_MS_MAX: u64 = 4_000;
 
-/// What requests are answered with.
+/// The sources of answers to requests.
 #[derive(Debug)]
 pub struct Sources {
     /// What is committed.
@@ -208,7 +208,7 @@ impl LuxiService {
         call: luxi::method::GantryExport,
         caller: &Caller,
     ) -> Result<String, Exception> {
-        // Who has the authority's key can be any node; operators need not.
+        // A holder of the authority's key can be any node; operators need not.
         let own = nix::unistd::geteuid().as_raw();
         if call.passphrase.is_some() && caller.uid != 0 && caller.uid != own {
             return Err(Exception::prereq(
@@ -295,7 +295,7 @@ impl LuxiService {
         stdx::aside(document)
     }
 
-    /// Whoever hears no majority may not know yet that a token was ended.
+    /// A master that hears no majority may not know yet that a token was ended.
     fn token(&self, call: GantryToken) -> Result<Option<TokenGrant>, Exception> {
         let silence_ms = self.sources.commits.majority().silence_ms();
         if silence_ms > TOKEN_SILENCE_MS_MAX {
@@ -363,7 +363,7 @@ fn record(request: &Request, caller: &Caller) {
     }
 }
 
-/// What a request would change, for the log. Submissions are told of with their jobs, once those
+/// The change that a request would make, for the log. Submissions are logged with their jobs, once those
 /// have ids.
 pub(crate) fn changed_by(request: &Request) -> Option<String> {
     let of = match request {

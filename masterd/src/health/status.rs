@@ -32,7 +32,7 @@ use crate::role::local_member::{self, LocalMember, MemberState};
 use crate::role::standing;
 use membership::peers::PeerBook;
 
-/// What a master knows of the cluster.
+/// The master's sources for the status of the cluster.
 #[derive(Debug)]
 pub(crate) struct MasterView {
     pub(crate) published: Arc<Published>,
@@ -59,7 +59,7 @@ impl MasterView {
     }
 }
 
-/// What the process is, as its clients are told.
+/// The role of the process, for its clients.
 #[derive(Debug)]
 pub(crate) enum Part {
     /// A master.
@@ -68,7 +68,7 @@ pub(crate) enum Part {
     Other {
         /// Whether it was the master last, where the log does not tell.
         starting: bool,
-        /// What came of its last attempt to start.
+        /// The outcome of its last attempt to start.
         attempt: Option<Arc<RoleTaken>>,
     },
     /// Nothing, for want of a store.
@@ -235,7 +235,7 @@ fn queue(published: &Published) -> QueueStatus {
         }
         live += if of.is_final() { 0 } else { number };
     }
-    // Where nothing is live, there is no need to look for it.
+    // A queue without live jobs needs no search for the oldest one.
     let oldest = (live > 0).then(|| published.jobs.first(|job| !job.status().is_final()));
     status.oldest =
         oldest.flatten().map(|job| OldestJob { job: job.id, since: job.received_timestamp });
@@ -286,7 +286,7 @@ async fn of_standby(
     let (reading, members) = (Arc::clone(engine), status.members.nodes.clone());
     let me = document::node(&seen.node);
     let read = move || {
-        // What does not read is told by others.
+        // An unreadable document is reported elsewhere.
         let own = local_member::newest::<Node>(&reading, &me).ok().flatten();
         let offline = own.is_some_and(|node| node.role == NodeRole::Offline);
         let role = local_member::newest::<Role>(&reading, document::ROLE);

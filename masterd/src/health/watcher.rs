@@ -38,7 +38,7 @@ use guesses::Guesses;
 use rules::{Round, Seen, Task, Watch};
 use silence::Silence;
 
-/// What its jobs have as their first reason.
+/// The first reason of its jobs.
 pub const SOURCE: &str = "gnt:watcher";
 /// Between two looks.
 const ROUND: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// Those that are on, in the order of what they are about.
+    /// The alarms that are on, in the order of their subjects.
     #[must_use]
     pub fn all(&self) -> Arc<Vec<Alarm>> {
         Arc::clone(&self.on.read())
@@ -90,13 +90,13 @@ pub struct Watcher {
     pub(crate) address: Arc<MoveAddress>,
     /// Whether replicas differ.
     pub(crate) audit: Arc<ReplicaAudit>,
-    /// What should have passed by itself and did not.
+    /// The alarms: states that should have passed by themselves and did not.
     pub(crate) alarms: Arc<Alarms>,
     /// Gives the time.
     pub(crate) clock: Clock,
 }
 
-/// What the watcher remembers between two looks.
+/// The memory of the watcher between two looks.
 #[derive(Debug)]
 struct Memory {
     begun: Instant,
@@ -118,7 +118,7 @@ impl Reconciler for Watching {
 
     async fn reconcile(&mut self) -> Option<Duration> {
         match &mut self.memory {
-            // What just began is looked at when agents had the time to be reached.
+            // A new leadership looks first when agents had the time to be reached.
             None => self.memory = Some(self.watcher.begin()),
             Some(memory) => self.watcher.round(memory).await,
         }
@@ -203,7 +203,7 @@ impl Watcher {
         }
     }
 
-    /// Who in service is silent.
+    /// The machines in service that are silent.
     fn silence(&self, config: &Config, at: u64) -> Silence {
         let now = self.now();
         let contacts = self.contacts.all();
@@ -289,7 +289,7 @@ pub(crate) fn unserved(config: &Config) -> Vec<(u32, String)> {
     racks.filter_map(|rack| Some((rack, rack_status::unserved(config, rack)?))).collect()
 }
 
-/// What a job of the watcher's is to do.
+/// The task of one of the watcher's jobs.
 fn own_task(job: &Job) -> Option<Task> {
     let input = job.ops.first()?.input.known()?;
     let is_own = input.common.reason.first().is_some_and(|ReasonEntry(who, ..)| who == SOURCE);

@@ -99,7 +99,7 @@ async fn ask<'c, T>(
 struct Again {
     tries: u32,
     begun: Instant,
-    /// What the job's log has of it.
+    /// The text on it that the job's log has.
     logged: String,
 }
 
@@ -314,7 +314,7 @@ async fn powered(
     }
     let before = power_state(context, session).await?;
     let Some(action) = op.action else { return Ok(before) };
-    // What is so already is no event: the ramdisk that runs there keeps its token.
+    // A state that is there already is no event: the ramdisk that runs there keeps its token.
     let ends_in = action.ends_in();
     if before == ends_in && action != PowerAction::Cycle {
         switches_on(&op.serial, None, context).await?;

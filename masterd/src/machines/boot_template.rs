@@ -2,9 +2,9 @@
 //! user data of cloud-init (docs/netboot.md).
 //!
 //! In reading order: [`engine`] runs Go's templates within limits, [`functions`] are those that a template
-//! may call, [`facts`] what it is told of a machine; [`tree`] renders a document text by text, [`ignition`]
-//! knows what Ignition takes; [`documents`] gives what the machines of a rack can fetch; [`units`] and
-//! [`fields`] are its opcodes and its list.
+//! may call, and [`facts`] are its facts about a machine. Then [`tree`] renders a document text by text;
+//! [`ignition`] knows what Ignition takes. Last, [`documents`] gives what the machines of a rack can
+//! fetch; [`units`] and [`fields`] are its opcodes and its list.
 
 mod documents;
 mod engine;
@@ -34,7 +34,7 @@ const CLOUD_CONFIG: &str = "#cloud-config";
 /// How a script begins.
 const SCRIPT: &str = "#!";
 
-/// Where values are inserted, and so how they are escaped.
+/// The place where values are inserted, which decides how they are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// Into a text that was read from its document before: no value can leave it.
@@ -47,7 +47,7 @@ pub(super) enum Place {
     Script,
 }
 
-/// What a template says beside its text.
+/// The parts of a template beside its text.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     /// Values by key, for the function `Metadata`.
@@ -87,20 +87,20 @@ enum Form {
     Script(Program),
 }
 
-/// What the actions of a template left.
+/// The result of a template's actions.
 enum Made {
     Configuration(Json),
     UserData(String),
 }
 
-/// What a template became for a machine.
+/// The result of a template for a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rendered {
     /// The text.
     pub(crate) text: String,
     /// The version of Ignition's specification that it declares; empty where it is none of Ignition.
     pub(crate) spec: &'static str,
-    /// What Ignition would warn of.
+    /// The warnings that Ignition would give.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ impl Prepared {
         Ok(Self { form, meter, text: Arc::from(text), labels })
     }
 
-    /// What it becomes for a machine.
+    /// Renders it for a machine.
     ///
     /// # Errors
     /// It gives nothing for this one.
@@ -143,8 +143,8 @@ impl Prepared {
         self.rendered(&facts::of_machine(config, machine))
     }
 
-    /// What it becomes for a machine, whatever Ignition says of it: a version that was taken before stays in
-    /// use when more is known of what Ignition refuses.
+    /// Renders it for a machine, whatever Ignition says of the result. A version that was taken before
+    /// stays in use when more is known of what Ignition refuses.
     ///
     /// # Errors
     /// It gives nothing for this one.
@@ -161,7 +161,7 @@ impl Prepared {
         }
     }
 
-    /// What it becomes for a machine that there is not, which has all labels that the template names.
+    /// Renders it for a sample machine, which has all labels that the template names.
     ///
     /// # Errors
     /// It gives nothing.
@@ -309,7 +309,7 @@ fn told(whole: &str, at: &WrongAt) -> TemplateError {
     TemplateError { line, why: format!("{path}, its line {within}: {why}") }
 }
 
-/// What a text became that is no JSON, with the line that is wrong.
+/// The error for a rendered text that is no JSON, with the line that is wrong.
 fn quoted(error: &serde_json::Error, text: &str) -> TemplateError {
     let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
     let line: String = line.trim().chars().take(120).collect();

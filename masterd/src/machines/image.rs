@@ -164,8 +164,8 @@ fn lock(id: &ImageId, level: Level) -> Wanted {
     vec![(LockName::member(Level::Image, id.name.as_str()), Mode::Exclusive)]
 }
 
-/// Sends blobs to agents, and tells in the job's log how far they are. Whoever does not take them
-/// gets them later; but for the node that must have them.
+/// Sends blobs to agents, and tells in the job's log how far they are. An agent that does not take them
+/// gets them later; but the node in `must` has to take them.
 pub(crate) async fn distribute(
     context: &mut Context,
     nodes: &[Arc<Node>],

@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(given(&present, &rules), []);
         assert!(may_change(&present, &rules).is_ok());
         assert!(may_change(&present, &crate::testing::ipam()).is_err(), "they would lose them");
-        // One that comes later has them from the beginning.
+        // A machine that comes later has them from the beginning.
         let later = register(&present, &[spec("w2", 0, "worker")], NOW).unwrap();
         assert_eq!(
             given(

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::machines::rack::shares as rack_shares;
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
 
-/// Who is to end the lease of an address.
+/// The agents that are to end the lease of an address.
 #[derive(Debug, Clone)]
 pub struct LeaseAgents {
     /// The rack.

@@ -61,7 +61,7 @@ impl LogicalUnit for NetworkAdd {
     }
 }
 
-/// What an opcode makes.
+/// An opcode that makes a network.
 trait Makes {
     /// # Errors
     /// A parameter that cannot be.
@@ -233,7 +233,7 @@ async fn change(
             let mut after = config.clone();
             let mut changes = vec![ConfigChange::Network(network.clone())];
             after.apply(changes.clone());
-            // What waits may have room now.
+            // A waiting claim may have room now.
             changes.extend(claim::settled(&mut after, &network.name, seed));
             Ok((changes, ()))
         })
@@ -260,7 +260,7 @@ impl LogicalUnit for NetworkSetParams {
     }
 }
 
-/// What an opcode changes.
+/// An opcode that changes a network.
 trait Changes {
     /// # Errors
     /// The change cannot be, or would cut off an address in use.

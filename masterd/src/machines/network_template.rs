@@ -1,7 +1,7 @@
 //! Core: what a template of a host's network becomes for one host.
 //!
 //! Templates have Jinja's syntax, and reach nothing but the words of [`Facts`]: no file, no environment, no
-//! clock. What is not there is an error, and steps and size have limits; [`bounds`] keeps values small.
+//! clock. A missing word is an error, and steps and size have limits; [`bounds`] keeps values small.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -31,7 +31,7 @@ const RENDERED_BYTES_MAX: usize = 1 << 20;
 /// Blocks within each other.
 const DEPTH_MAX: usize = 64;
 
-/// What a template is told of a host.
+/// The facts about a host for its template.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     /// The name of the host: a machine's serial number, or a node's name.
@@ -56,11 +56,11 @@ pub(crate) struct Facts {
 pub(crate) struct TemplateError {
     /// The line in the template.
     pub(crate) line: usize,
-    /// What is wrong there.
+    /// The fault there.
     pub(crate) why: String,
 }
 
-/// What a template becomes for one host, and the networks whose addresses it asked for.
+/// The result of a template for one host, and the networks whose addresses it asked for.
 pub(crate) fn render(text: &str, facts: &Facts) -> (Result<String, TemplateError>, BTreeSet<Word>) {
     let used = Arc::new(Mutex::new(BTreeSet::new()));
     let rendered = rendered(text, words(facts, &used));
@@ -160,7 +160,7 @@ fn words(facts: &Facts, used: &Arc<Mutex<BTreeSet<Word>>>) -> Value {
     ])
 }
 
-/// What a network is, in the words of Metal3's IPAM study.
+/// A network, in the words of Metal3's IPAM study.
 fn config(network: &Network) -> Value {
     let first = network.subnet(true).or_else(|| network.subnet(false));
     let text = |address: Option<IpAddr>| address.map(|address| Value::from(address.to_string()));

@@ -1,8 +1,8 @@
 //! Core: what agents' events change in the configuration.
 //!
-//! The rules are those by which an agent's outbox forgets events: a lease is that of a rack's client
-//! ([`LeaseKey`]), and the newest word on an address is all that is known of
-//! it. So the events are folded, and what then differs from the configuration is changed once.
+//! The rules are those by which an agent's outbox forgets events. A lease is that of a rack's client
+//! ([`LeaseKey`]), and the newest word on an address is all that is known of it. So the events are
+//! folded, and what then differs from the configuration is changed once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -26,14 +26,14 @@ const MACS_PER_MACHINE_MAX: usize = 16;
 /// How long a lease is kept after its end: a day, so that an operator still finds who had an address
 /// last night. The agent remembers for itself what it needs.
 const LEASE_GRACE_US: i64 = 24 * 3_600 * 1_000_000;
-/// Ended leases that are removed at a time: few enough for a small commit, and more than end between
-/// two exchanges; what is left goes with the next events.
+/// Ended leases that are removed at a time: few enough for a small commit, and more than end between two
+/// exchanges. The rest goes with the next events.
 const LEASES_REMOVED_MAX: usize = 256;
 
 /// Every Ethernet address lies between these.
 const MACS: (MacAddress, MacAddress) = (MacAddress::new([0; 6]), MacAddress::new([0xFF; 6]));
 
-/// What events lead to.
+/// The result of events.
 #[derive(Debug, Default)]
 pub struct Led {
     /// The changes that they make.
@@ -46,8 +46,8 @@ pub struct Led {
     pub served: Vec<Event>,
 }
 
-/// What `events` of `agent` lead to, whose times are [those of the master](EventTimes). Without events it
-/// is nothing, and the call is cheap.
+/// The result of `events` of `agent`, whose times are [those of the master](EventTimes). Without events
+/// it is nothing, and the call is cheap.
 #[must_use]
 pub fn observed(config: &Config, agent: &NodeName, events: &[Event], now: Timestamp) -> Led {
     let mut observed = Led::default();
@@ -82,16 +82,16 @@ pub fn heard(config: &Config, at: Timestamp, observation: Observation) -> Vec<Co
     fold.changes()
 }
 
-/// What is known after some events, as far as it may differ from the configuration.
+/// The state after some events, as far as it may differ from the configuration.
 struct Fold<'a> {
     config: &'a Config,
     agent: &'a NodeName,
     rack: u32,
     /// Leases by client; nothing where one is over.
     leases: BTreeMap<MacAddress, Option<Lease>>,
-    /// Who has an address, of those that the events are about.
+    /// The holders of the addresses that the events are about.
     holders: BTreeSet<(Ipv4Addr, MacAddress)>,
-    /// Whose an Ethernet address is, of those that the events are about.
+    /// The owners of the Ethernet addresses that the events are about.
     owners: BTreeMap<MacAddress, Serial>,
     machines: BTreeMap<Serial, Machine>,
     boots: BTreeMap<Serial, Boot>,
@@ -209,8 +209,8 @@ impl<'a> Fold<'a> {
         self.boots.insert(serial.clone(), boot);
     }
 
-    /// A system says that it runs. Where a job waits for a new boot, that must be of its power cycle: until
-    /// somebody switches the power, the old system says the same.
+    /// A system says that it runs. A job that waits for a new boot needs a message of its power cycle:
+    /// until somebody switches the power, the old system says the same.
     fn system_called(&mut self, of: Of<'_>, is_of_cycle: bool, at: Timestamp) {
         let Some(machine) = self.lives.speaker(of) else { return };
         let state = self.machines.get(of.serial).map_or(machine.life.state, |m| m.life.state);
@@ -291,8 +291,8 @@ impl<'a> Fold<'a> {
         self.leases.get(&mac).map_or_else(before, Option::as_ref)
     }
 
-    /// Teaches a machine an Ethernet address that it booted with, unless another machine has it. What the
-    /// operator told no boot extends.
+    /// Teaches a machine an Ethernet address that it booted with, unless another machine has it. No boot
+    /// extends the list that the operator gave.
     fn learn(&mut self, serial: &Serial, mac: MacAddress) {
         let Some(machine) = self.config.machines.get(serial) else { return };
         let taught = self.machines.get(serial).map_or(&machine.mac, |machine| &machine.mac);

@@ -56,7 +56,7 @@ pub fn switches_on(
     Ok(Some(ConfigChange::PowerCycle(cycle)))
 }
 
-/// What was sealed: the secret that a power cycle's tokens are made of.
+/// Opens the secret that a power cycle's tokens are made of.
 ///
 /// # Errors
 /// It cannot be opened.
@@ -67,7 +67,8 @@ pub fn secret(config: &Config, cycle: &PowerCycle) -> Result<RamdiskToken, Vault
     text.map(RamdiskToken::new).map_err(|_bytes| VaultError::Foreign(purpose))
 }
 
-/// The next power cycle of a machine, and whether that is to become a node in it. What was heard in the one before it counts no longer.
+/// The next power cycle of a machine, and whether that is to become a node in it. Messages of the cycle
+/// before count no longer.
 ///
 /// # Errors
 /// There is no such machine.

@@ -151,8 +151,8 @@ fn served(config: &Config) -> BTreeSet<u32> {
 
 type Pushed = Vec<(NodeName, Result<DocumentVersion, String>)>;
 
-/// Sends the document. Where an agent gives addresses away that another is to lease, the document that
-/// says so follows once the first agent took its own.
+/// Sends the document. If an agent gives addresses away for another to lease, the document that says so
+/// follows once the first agent took its own.
 async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> {
     settle(context, rack, Vec::new(), String::new()).await?;
     let (pushed, digest) = push_document(context, rack).await?;

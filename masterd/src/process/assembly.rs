@@ -44,7 +44,7 @@ pub(crate) struct Parts {
 
 /// A master, ready to be set to work.
 pub(crate) struct Assembly {
-    /// What its leadership works with.
+    /// The parts that its leadership works with.
     pub(crate) parts: Parts,
     /// What opcodes do.
     pub(crate) units: Arc<LogicalUnits>,
@@ -54,9 +54,9 @@ pub(crate) struct Assembly {
     pub(crate) watcher: Watcher,
     /// Clears the spool.
     pub(crate) spool: Spool,
-    /// What clients are answered with.
+    /// The sources of answers to clients.
     pub(crate) sources: Arc<Sources>,
-    /// What is told of its status.
+    /// The sources of its status.
     pub(crate) view: Arc<MasterView>,
 }
 

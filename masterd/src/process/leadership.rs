@@ -62,9 +62,9 @@ pub(crate) struct Master {
     pub(crate) archived: HashMap<JobId, JobStatus>,
 }
 
-/// What a leadership begins with.
+/// The inputs for a leadership.
 pub(crate) struct Begin {
-    /// What the store holds.
+    /// The content of the store.
     pub(crate) found: Found,
     /// Reads the store.
     pub(crate) reader: Reader,
@@ -74,13 +74,12 @@ pub(crate) struct Begin {
     pub(crate) me: NodeName,
     /// The epoch of the leadership.
     pub(crate) epoch: Epoch,
-    /// Where it is counted.
     pub(crate) metrics: Arc<Metrics>,
     /// The authority's key, where the store does not have it yet.
     pub(crate) adopt: Option<Secret<String>>,
 }
 
-/// What a master is known by to agents, and makes nodes with.
+/// The keys by which agents know a master, and by which it makes nodes.
 pub(crate) struct Keys {
     pub(crate) identity: Arc<NodeIdentity>,
     pub(crate) membership: Membership,
@@ -181,11 +180,11 @@ impl Drop for Until {
 
 /// A master at work.
 pub(crate) struct Leadership {
-    /// What it works with.
+    /// The parts that it works with.
     pub(crate) parts: Parts,
-    /// What clients are answered with.
+    /// The sources of answers to clients.
     pub(crate) sources: Arc<Sources>,
-    /// What is told of its status.
+    /// The sources of its status.
     pub(crate) view: Arc<MasterView>,
     sync: Arc<AgentSync>,
     watcher: Option<Watcher>,
@@ -197,11 +196,11 @@ pub(crate) struct Leadership {
     /// Ends the writer.
     stop: CancellationToken,
     background: Tasks,
-    /// What goes on beside it and needs no word before it ends.
+    /// The tasks beside it that need no word before it ends.
     companions: Tasks,
     opcodes: Tasks,
-    /// Looks whether a majority is heard, and does what follows from that, for as long as opcodes run:
-    /// a leadership that ends has their calls refused too once it is cut off, and not before.
+    /// Looks whether a majority is heard, and acts on that, for as long as opcodes run. A leadership
+    /// that ends has their calls refused too once it is cut off, and not before.
     lookout: (Tasks, CancellationToken),
     /// Its own agent was asked to give the master's address up.
     has_left_address: bool,

@@ -1,4 +1,4 @@
-//! What a process is, one state after the other: outside, standby, master (decision 5, point 8).
+//! The states of a process, one after the other: outside, standby, master (decision 5, point 8).
 
 mod disposal;
 mod leading;
@@ -48,13 +48,13 @@ pub(super) struct Lifecycle {
     pub(super) router: LuxiRouter,
     pub(super) callers: Callers,
     pub(super) metrics: Arc<Metrics>,
-    /// What follows engines, until these close.
+    /// The tasks that follow engines, until these close.
     pub(super) followers: Tasks,
     pub(super) ending: Ending,
     pub(super) stage: Stage,
 }
 
-/// Where a process lives.
+/// The environment of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// On a machine.
@@ -64,10 +64,10 @@ pub(super) enum Stage {
     Simulation,
 }
 
-/// What a process is asked to do, one after the other.
+/// The role commands to a process, one after the other.
 pub(super) struct RoleCommands {
     given: mpsc::Receiver<RoleCommand>,
-    /// One that is to be done by what the process becomes next, before all others.
+    /// A command for the next state of the process, before all others.
     again: Option<RoleCommand>,
 }
 
@@ -85,7 +85,7 @@ impl RoleCommands {
     }
 }
 
-/// What tells that the process is to end.
+/// The signals that the process is to end.
 pub(super) struct Ending {
     /// Told by a signal.
     pub(super) asked: CancellationToken,
@@ -106,7 +106,6 @@ impl Ending {
     }
 }
 
-/// What a process is.
 pub(super) enum State {
     /// No store: waits to be invited.
     Outside,
@@ -212,10 +211,10 @@ impl Lifecycle {
         Ok(engine)
     }
 
-    /// Whether the store is this cluster's and this node's, as far as it tells: certificates may have been
-    /// copied from another machine, and everybody else would be told to be wrong.
+    /// Whether the store is this cluster's and this node's, as far as it tells. Certificates may have
+    /// been copied from another machine, and then everybody else would seem to be wrong.
     fn owns(&self, engine: &Engine) -> Result<(), DaemonError> {
-        // Who was just invited has nothing yet, and what is damaged is told of where it is needed.
+        // A newly invited member has nothing yet, and damage is told of where the data is needed.
         let Ok(config) = stdx::aside(|| load::config(&engine.reader())) else { return Ok(()) };
         self.belongs(&config.cluster)?;
         let mut owner = config.nodes.by.member.of(engine.member());
@@ -283,7 +282,7 @@ impl Lifecycle {
         self.ending.luxi.1.join().await;
     }
 
-    /// What a leadership begins with, and the authority's key for it.
+    /// The inputs for a leadership, and the authority's key.
     pub(super) fn begin(
         &self,
         found: Found,

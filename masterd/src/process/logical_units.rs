@@ -1,4 +1,4 @@
-//! What the queue's workers do: the logical unit of an opcode, unless its job is killed.
+//! The work of the queue's workers: the logical unit of an opcode, unless its job is killed.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Work for LogicalUnits {
             )));
         };
         let mut context = Context::new(Arc::clone(&self.0), &start, &input.common, &handle);
-        // The locks go with the context, before the end is reported: what follows in the log may rely
+        // The locks go with the context, before the end is reported. Later entries of the log may rely
         // on them being free, and nothing that they protect is visible before the end is.
         Some(
             match unless_killed(crate::units::run(input.op.clone(), &mut context), &handle.kill)
@@ -41,8 +41,8 @@ impl Work for LogicalUnits {
     }
 }
 
-/// What `work` comes to; none if it is killed, and dropped, at the point where it waits. Its locks
-/// are free when the context is dropped behind it.
+/// The outcome of `work`; none if it is killed, and dropped, at the point where it waits. Its locks are
+/// free when the context is dropped behind it.
 async fn unless_killed<T>(work: impl Future<Output = T>, kill: &CancellationToken) -> Option<T> {
     tokio::select! {
         biased;

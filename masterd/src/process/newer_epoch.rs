@@ -1,8 +1,9 @@
-//! What this node was told of a leadership that its store does not know. It is kept in a file beside the
-//! store, of which it is a part: it goes where that goes. Serves the change of master, for `taker`.
+//! A leadership that this node was told of, and that its store does not know. It is kept in a file
+//! beside the store, of which it is a part: it goes where that goes. Serves the change of master, for
+//! `takeover`.
 //!
-//! Where two nodes are left and either one takes the other for lost, each could be master after the other
-//! with what it has. Who has once heard of a later leadership does not start without it.
+//! When two nodes are left and either one takes the other for lost, each could be master after the other
+//! with what it has. A node that has once heard of a later leadership does not start without it.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -32,10 +33,10 @@ pub(super) struct NewerEpochError {
     error: io::Error,
 }
 
-/// What was told, as far as it is remembered.
+/// The leadership that was told, as far as it is remembered.
 ///
 /// # Errors
-/// The file does not read. That it is not there is no error.
+/// The file does not read. A missing file is no error.
 fn recall(data: &Path) -> Result<Option<Later>, NewerEpochError> {
     let path = data.join(NAME);
     let failed = |error| NewerEpochError { path: path.clone(), error };
@@ -72,7 +73,7 @@ fn forget(data: &Path, known: Epoch) -> Result<(), NewerEpochError> {
 }
 
 impl Lifecycle {
-    /// What was told before of a leadership that the store here does not know.
+    /// The leadership that was told before, and that the store here does not know.
     pub(super) fn later(&self) -> Result<Option<Later>, NewerEpochError> {
         match self.stage {
             Stage::Machine => stdx::aside(|| recall(&self.options.layout.data())),

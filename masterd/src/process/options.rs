@@ -29,10 +29,10 @@ pub struct Command {
     /// [default: 64]
     #[arg(long, value_name = "MIB", global = true, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub journal_segment: Option<u32>,
-    /// What to do instead of serving.
+    /// Command to run instead of serving.
     #[command(subcommand)]
     pub action: Option<Action>,
-    /// What applies to serving alone.
+    /// Options for serving alone.
     #[command(flatten)]
     pub serve: Serve,
 }
@@ -43,13 +43,13 @@ pub struct Serve {
     /// Log format: text or json.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
-    /// What to log, as `info`, `debug` or `info,masterd::jobs=debug`.
+    /// Log filter, as `info`, `debug` or `info,masterd::jobs=debug`.
     #[arg(long, value_name = "FILTER", default_value = "info")]
     pub log_filter: String,
     /// Log to standard error instead of the log file.
     #[arg(long)]
     pub log_stderr: bool,
-    /// What an answer rests on: `journal` (fast), or `file` (each file durable, slow).
+    /// Durability of an answer: `journal` (fast), or `file` (each file durable, slow).
     #[arg(long, value_name = "KIND", default_value = "journal")]
     pub durability: Durability,
     /// Listen on `DIR/ganeti-query` as well, which is where Ganeti's tools look for the socket:
@@ -64,13 +64,13 @@ pub struct Serve {
     /// root is `/`, else none]
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<Endpoint>,
-    /// Address and port where masterd of other candidates ask, or `none`: then this node is no
-    /// candidate [default: port 1817 of every address if the root is `/`, else none]
+    /// Address and port for masterd of other candidates, or `none`: then this node is no candidate
+    /// [default: port 1817 of every address if the root is `/`, else none]
     #[arg(long, value_name = "ADDRESS")]
     pub peers: Option<Endpoint>,
 }
 
-/// What to do instead of serving.
+/// Command to run instead of serving.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Begin a new cluster with this machine as its master.
@@ -80,8 +80,8 @@ pub enum Action {
     Export(ExportArguments),
     /// Make the store of this machine, which has none, of an export.
     Import(ImportArguments),
-    /// Say whether this moment is a good one to replace the programs, and what to do next: the queue
-    /// is to be drained and no job left, also in the store of a master that is stopped.
+    /// Say whether this moment is a good one to replace the programs, and what to do next. The queue is
+    /// to be drained and no job left, also in the store of a stopped master.
     CheckUpgrade,
 }
 
@@ -125,7 +125,7 @@ pub struct InitArguments {
     pub candidate_pool_size: u32,
 }
 
-/// What becomes of the secrets of a store in an export.
+/// Treatment of the secrets of a store in an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SecretsWanted {
     /// They are left out.
@@ -151,7 +151,7 @@ pub struct ExportArguments {
 /// Options of `masterd import`.
 #[derive(Debug, Args)]
 pub struct ImportArguments {
-    /// What `gnt cluster export` wrote.
+    /// File that `gnt cluster export` wrote.
     pub file: PathBuf,
     /// Which node of the cluster this machine is; the host name where it is not given.
     #[arg(long, value_name = "NAME")]

@@ -1,5 +1,5 @@
 //! The override of `gnt cluster master-failover --no-voting --yes-do-it`: this member becomes the only
-//! one, with what it holds (docs/failover.md). Serves the change of master, for `taker`.
+//! one, with what it holds (docs/failover.md). Serves the change of master, for `takeover`.
 
 mod written;
 
@@ -24,11 +24,11 @@ use membership::forced_takeover::{Override, Taker};
 
 impl Lifecycle {
     /// Closes the engine, makes this member the only one in one durable record, and opens the engine
-    /// again, which is to be elected then. What the others hold is cut from here on, whatever becomes
-    /// of this process.
+    /// again, which is to be elected then. The others' data is cut from here on, whatever becomes of
+    /// this process.
     ///
     /// # Errors
-    /// What ends the process. The next start finds the state of before, or the override made.
+    /// An error that ends the process. The next start finds the state of before, or the override made.
     pub(super) async fn override_others(
         &self,
         engine: &Arc<Engine>,
@@ -77,7 +77,7 @@ fn overrule(
     Ok(taken)
 }
 
-/// What the override changes, as it is written last.
+/// The state that the override changes, as it was written last.
 fn before(resting: &OfflineStore) -> Result<Before, DaemonError> {
     let key = |name: &str| Key::parse(name).expect("names of documents are keys");
     let newest = |name: &str| resting.newest(&key(name)).map_err(FoundError::Read);

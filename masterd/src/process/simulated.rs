@@ -25,17 +25,17 @@ use crate::role::follow::Callers;
 use crate::role::local_member::{LocalMember, MemberState};
 use membership::peers::PeerBook;
 
-/// What a simulated daemon begins with.
+/// The inputs for a simulated daemon.
 pub(crate) struct Begin {
     pub(crate) layout: Layout,
     pub(crate) clock: Clock,
     pub(crate) identity: NodeIdentity,
     pub(crate) membership: Membership,
-    /// Where other members ask.
+    /// The listener for other members' requests.
     pub(crate) listener: Listener,
 }
 
-/// What is seen of it from outside.
+/// The daemon as it is seen from outside.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     local: LocalMember,
@@ -43,12 +43,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// What the master here knows, where it is one.
+    /// The view of the master here, where it is one.
     pub(crate) fn master(&self) -> Option<Arc<MasterView>> {
         self.router.master()
     }
 
-    /// What answers for the master here, where it is one.
+    /// The service of the master here, where it is one.
     pub(crate) fn service(&self) -> Option<LuxiService> {
         self.router.service()
     }

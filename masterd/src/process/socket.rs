@@ -1,5 +1,5 @@
-//! A LUXI socket on disk: under a name of its own until the master has its role, so that clients
-//! find either nobody or a master that answers, and a failed start leaves nothing behind.
+//! A LUXI socket on disk. It has a name of its own until the master has its role. So clients find either
+//! nobody or a master that answers, and a failed start leaves nothing behind.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -16,7 +16,7 @@ use tokio::net::UnixListener;
 
 use super::DaemonError;
 
-/// What is added to the socket's name before the master has its role.
+/// The suffix of the socket's name before the master has its role.
 const UNPUBLISHED: &str = "new";
 
 /// The name under which Ganeti's tools look for the socket, in a directory of their own.
@@ -37,7 +37,7 @@ pub(super) fn bind(layout: &Layout, ganeti: Option<&Path>) -> Result<Vec<Socket>
     Ok([own, queries].into_iter().chain(ganeti).collect())
 }
 
-/// What users of this machine may do at a socket for those who have the role `least`.
+/// The rights of this machine's users at a socket for those who have the role `least`.
 fn rights(least: Role) -> Rights {
     let interface = if least == Role::Read { Interface::Query } else { Interface::Luxi };
     let own = geteuid().as_raw();
@@ -47,8 +47,8 @@ fn rights(least: Role) -> Rights {
     Rights { interface, owners: vec![0, own], groups: groups.collect(), speakers }
 }
 
-/// The group of those who have a role. Where nobody made the groups, that of the daemon's own user
-/// administers the cluster.
+/// The group of those who have a role. Without these groups, that of the daemon's own user administers
+/// the cluster.
 fn group_of(role: Role) -> Option<u32> {
     let named = Group::from_name(role.group()).inspect_err(|error| {
         tracing::warn!(group = role.group(), %error, "the group cannot be found");
@@ -137,8 +137,8 @@ impl Socket {
         Self::bind(path, Role::Operator)
     }
 
-    /// Makes the socket for `path` and for those who have the role `least`, where what is there is a leftover: of the master's own socket
-    /// that is known since the store's lock is held.
+    /// Makes the socket for `path` and for those who have the role `least`. A socket that is there
+    /// already is a leftover: for the master's own socket, the held lock of the store shows that.
     pub(super) fn bind(path: PathBuf, least: Role) -> Result<Self, DaemonError> {
         let failed = |error| DaemonError::Listen { path: path.clone(), error };
         let unpublished = unpublished(&path);

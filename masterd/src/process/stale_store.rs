@@ -20,8 +20,8 @@ use membership::confirm::{Attempt, Waivers, confirm, obeys_another};
 /// How often agents are asked whom they obey that refuse this master.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
-/// Whether a store that no other node ever had is not from before another one had one: agents know
-/// other masters. Those that do not answer say nothing against it.
+/// Whether a store that no other node ever had is not from before another one had one: agents know other
+/// masters. Agents that do not answer say nothing against it.
 ///
 /// # Errors
 /// [`DaemonError::OlderCopy`].
@@ -43,7 +43,7 @@ pub(super) async fn has_newest_store(
     (check.decision, check.from, check.reasons) =
         (RoleDecision::Refuse, None, vec![older.to_string()]);
     check.what_to_do.clear();
-    // What seems to make no sense by this store is what is newer than it.
+    // An answer that seems to make no sense by this store is newer than it.
     for row in check.rows.iter_mut().filter(|row| row.answer != "no") {
         (row.reason, row.remedy) = (None, None);
     }

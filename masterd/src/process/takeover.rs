@@ -49,8 +49,8 @@ const FIRST_COPY_WAIT: Duration = Duration::from_secs(2);
 /// How long an election may take: several tries, each within the engine's longest pause.
 const ELECTION_MAX: Duration = Duration::from_secs(10);
 
-/// How long it may take from the end of what runs on the one master to the election of the other: that
-/// one gives its address up, ends, commits what was decided and offers the lead, each within its limit.
+/// Longest time from the end of work on the one master to the election of the other. The old master
+/// gives its address up, ends, commits what was decided and offers the lead, each within its limit.
 const HAND_OVER_MAX: Duration = Duration::from_secs(60);
 
 /// How long an elected member waits for its role entry while no majority of the voters answers. It
@@ -59,7 +59,7 @@ const MAJORITY_LOST_MAX: Duration = Duration::from_secs(10);
 /// How often is looked whether a majority answers.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 pub(super) enum Take {
     /// This process is master.
     Taken(Box<Leading>, RoleTaken),
@@ -114,7 +114,7 @@ impl Lifecycle {
             }
             Err(error) => return Err(error.into()),
         };
-        // What is tried again and again must not read each time, however many do not answer.
+        // An attempt that repeats again and again must not read each time, however many do not answer.
         let reads = attempt == Attempt::Failover && !request.dry_run;
         let mut ahead = ahead.or_else(|| reads.then(|| Prefetch::begin(engine)));
         // To lead without a leadership is to be master of nothing: it is elected anew.
@@ -263,7 +263,7 @@ impl Lifecycle {
         }
     }
 
-    /// What is said of a look that was all that was asked for.
+    /// The words for a look that was all that was asked for.
     pub(super) fn looked(&self, verdict: &Verdict) -> String {
         let asked = "everyone was asked, and nothing was done";
         match &verdict.decision {
@@ -281,7 +281,7 @@ impl Lifecycle {
     ) -> Result<(Question, Verdict), NewerEpochError> {
         let asker = Asker { later: self.later()?, ..self.asker() };
         let asker = match attempt {
-            // Whoever looks sees everybody.
+            // An operator who only looks sees everybody.
             _ if request.dry_run => asker,
             Attempt::Start | Attempt::Failover => Asker { patience: PATIENCE, ..asker },
             Attempt::Automatic => {
@@ -330,7 +330,7 @@ impl Lifecycle {
         }
     }
 
-    /// What is said where these `reasons` stand against it: first what is wrong with this node.
+    /// The words for these `reasons` against it: first the fault of this node.
     fn may_not(&self, reasons: &[Reason]) -> String {
         match reasons.first() {
             Some(already @ Reason::AlreadyMaster { .. }) => already.to_string(),
@@ -339,7 +339,7 @@ impl Lifecycle {
         }
     }
 
-    /// What is said where the jobs here, or what belongs to them, do not read.
+    /// The words for jobs here, or their related data, that do not read.
     fn unread(&self, why: &str) -> String {
         format!("{} cannot be the master with the queue that it has: {why}", self.me())
     }
@@ -398,8 +398,8 @@ impl Lifecycle {
     }
 }
 
-/// What came of an attempt, with a word on what was done to come to it, and the store that was opened
-/// for it.
+/// The outcome of an attempt, with a word on the override before it, and the store that was opened for
+/// it.
 fn overridden(taken: Take, engine: Arc<Engine>) -> Take {
     match taken {
         Take::Taken(leading, mut taken) => {
@@ -422,7 +422,7 @@ fn overridden(taken: Take, engine: Arc<Engine>) -> Take {
     }
 }
 
-/// What is said of an attempt that another one was faster than.
+/// The words for an attempt that another one was faster than.
 fn late(why: &str) -> String {
     format!("{why}; `gnt cluster status` shows who is master, and whether to try again")
 }

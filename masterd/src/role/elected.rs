@@ -16,9 +16,9 @@ pub(crate) fn another(status: &EngineStatus, asked: Epoch, ours: [u64; 2]) -> Op
     (elected && vote > asked && !ours.contains(&vote.node)).then_some(vote)
 }
 
-/// Whether a member that follows may lead for as long as it takes to hand over, as it was asked to
-/// under `asked`. That was some time ago, since role commands wait for each other. A leader of that epoch
-/// that was heard just now is no reason against it: who asks knew of it, and it may have been killed.
+/// Whether a member that follows may lead for as long as it takes to hand over, as it was asked to under
+/// `asked`. The request may be old, since role commands wait for each other. A leader of that epoch that
+/// was heard just now is no reason against it: who asks knew of it, and it may have been killed.
 ///
 /// # Errors
 /// The later epoch of which this member knows.

@@ -21,7 +21,7 @@ use membership::peers::PeerBook;
 /// store. Nobody waits for it but who was just invited.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// Who may ask this member: the candidates by its own store, and those whom the agent of this
+/// The nodes that may ask this member: the candidates by its own store, and those whom the agent of this
 /// machine lets in. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Callers {
@@ -38,7 +38,7 @@ impl Callers {
         callers
     }
 
-    /// What the peer server asks.
+    /// The callers, for the peer server.
     pub(crate) fn allowed(&self) -> AllowedCallers {
         self.allowed.clone()
     }
@@ -106,7 +106,7 @@ impl Follower {
             let (key, content) = entry?;
             match serde_json::from_slice::<Node>(&content) {
                 Ok(node) => nodes.push(node),
-                // Who becomes master ends on it; who follows may outlive it.
+                // A new master ends on it; a follower may outlive it.
                 Err(error) => tracing::error!(%key, %error, "document does not read"),
             }
         }
@@ -130,7 +130,7 @@ impl Follower {
             let look = match tokio::time::timeout(LOOK_AGAIN, news.recv()).await {
                 Ok(None) => return,
                 Ok(Some(Committed { position, batch })) => {
-                    // What is missing in between came with an image.
+                    // Entries that are missing in between came with an image.
                     let before = std::mem::replace(&mut seen, position);
                     position.index != before.index + 1 || batch.0.iter().any(concerns)
                 }

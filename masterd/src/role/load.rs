@@ -1,4 +1,4 @@
-//! What a master finds in its store.
+//! The state that a master finds in its store.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub struct Found {
     pub drained: bool,
     /// How archived jobs ended that live ones depend on.
     pub archived: HashMap<JobId, JobStatus>,
-    /// What is known of the requests of archived jobs.
+    /// The known requests of archived jobs.
     pub requests: ArchivedRequests,
 }
 

@@ -1,8 +1,8 @@
-//! What stays the same over the leaderships of a process: its node, the door for other members, and what
-//! it is at the moment (decision 5, points 4, 5 and 8). Serves replication, below `commits`.
+//! The constant part of a process over its leaderships: its node, the door for other members, and its
+//! present state (decision 5, points 4, 5 and 8). Serves replication, below `commits`.
 //!
-//! What changes the state is a role command: the life of the daemon runs them one after the other.
-//! Questions that change nothing are answered here.
+//! Role commands change the state: the life of the daemon runs them one after the other. Questions that
+//! change nothing are answered here.
 
 pub(crate) mod digest;
 mod peer_checks;
@@ -38,7 +38,7 @@ use membership::peers::PeerBook;
 /// Role commands that wait: each comes from an operator or a master that waits for its end.
 const ERRANDS_PENDING_MAX: usize = 16;
 
-/// What a process is.
+/// The state of a process.
 #[derive(Debug, Clone)]
 pub enum MemberState {
     /// No store: waits to be invited.
@@ -69,7 +69,7 @@ impl MemberState {
 /// How a role command ended.
 pub type Reply<T> = oneshot::Sender<Result<T, String>>;
 
-/// What becomes of a store that goes.
+/// The fate of a store that goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreDisposal {
     /// It is kept aside, for this reason.
@@ -90,7 +90,7 @@ impl From<&Purge> for StoreDisposal {
     }
 }
 
-/// What is to be done that may change the state.
+/// A command that may change the state.
 #[derive(Debug)]
 pub enum RoleCommand {
     /// Become this member, if this is none yet.
@@ -108,7 +108,7 @@ pub enum RoleCommand {
         member: u64,
         /// The epoch of the master that asks.
         epoch: Epoch,
-        /// What becomes of what it holds.
+        /// The fate of its store.
         disposal: StoreDisposal,
         /// Told when it is gone.
         outcome: Reply<()>,
@@ -126,7 +126,7 @@ pub enum RoleCommand {
     },
     /// Take the master role.
     TakeOver {
-        /// What the operator wants.
+        /// The operator's request.
         request: RoleRequest,
         /// Told what came of it.
         outcome: Reply<RoleTaken>,
@@ -147,7 +147,7 @@ pub struct LocalMember {
     commands: mpsc::Sender<RoleCommand>,
     /// Why this store is none to vote with, once somebody told.
     reverted: Arc<RwLock<Option<String>>>,
-    /// Where other members may ask, once that is known; none for nowhere.
+    /// The address for other members' requests, once that is known; none for nowhere.
     listens: Arc<OnceLock<Option<Listening>>>,
 }
 
@@ -170,7 +170,7 @@ impl LocalMember {
         self.listens.get_or_init(|| listens);
     }
 
-    /// Where other members may ask, once that is known; none for nowhere.
+    /// The address for other members' requests, once that is known; none for nowhere.
     #[must_use]
     pub fn listens(&self) -> Option<Option<Listening>> {
         self.listens.get().copied()
@@ -185,7 +185,7 @@ impl LocalMember {
     /// Makes it something else, with this store.
     pub fn set_state(&self, state: MemberState, here: StoreId) {
         if self.book.here() != here {
-            // What was said of the store before says nothing about this one.
+            // A word on the store before says nothing about this one.
             *self.reverted.write() = None;
         }
         self.book.set_here(here);
@@ -256,7 +256,7 @@ impl LocalMember {
     }
 
     fn disk_free_mib(&self) -> u64 {
-        // What cannot be told is not there.
+        // Unknown free space counts as none.
         self.space().map_or(0, |space| space.free_mib)
     }
 
@@ -282,7 +282,7 @@ impl LocalMember {
         }
     }
 
-    /// Where this member stands: what others are told who ask for its position.
+    /// The position of this member, for others that ask for it.
     pub async fn stand(&self) -> PeerPosition {
         let state = self.state();
         // Before the rest, so that the entry is within the log that is told.
@@ -390,7 +390,7 @@ impl Gate for LocalMember {
         };
         self.unlearn(member);
         match self.book.place(member) {
-            // Who was just invited knows nobody yet; the allow-list knows who asks.
+            // A newly invited member knows nobody yet; the allow-list knows who asks.
             None if self.book.is_empty() => Ok(()),
             // It was away when this one came, and who leads now may be the only one who can say so.
             None if self.book.is_newer(member) => Ok(()),

@@ -1,5 +1,5 @@
-//! Sees to it that who is a candidate follows, and that enough of them vote: one step at a time, by
-//! the policy of `role::pool` (docs/replication.md). Serves replication, below `commits`.
+//! Keeps every candidate a follower and enough of them voters, one step at a time, by the policy of
+//! `membership::pool` (docs/replication.md). Serves replication, below `commits`.
 //!
 //! A node's document says which member it has before anything is done with that member, so that
 //! whoever is master next goes on from there.
@@ -41,11 +41,11 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Pause after a node could not be made what it should be.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// How long a member must have had no store before another one takes its place: a disk that is
-/// mounted late, or a store that is opened anew, is there by then.
+/// How long a member must lack a store before another member takes its place. A disk that is mounted
+/// late, or a store that is being reopened, is there by then.
 const LOST_AFTER: Duration = Duration::from_secs(10);
 
-/// What a master needs to change who is a member.
+/// The parts with which a master changes the set of members.
 pub(crate) struct Keeper {
     pub(crate) published: Arc<Published>,
     pub(crate) commits: Arc<Commits>,
@@ -71,7 +71,7 @@ const FILES_TRIED_WITHIN: Duration = Duration::from_secs(1);
 /// How often is looked whether they are there.
 const FILES_LOOK: Duration = Duration::from_millis(20);
 
-/// What is remembered between two looks.
+/// State kept between two looks.
 #[derive(Debug)]
 struct Memory {
     begun: Instant,
@@ -171,7 +171,7 @@ enum Unsettled {
     Nothing,
 }
 
-/// What was tried with which node, and what came of it.
+/// The node of an attempt, and its outcome.
 type Made = Option<(Arc<Node>, Result<(), StepError>)>;
 
 impl Keeper {
@@ -198,7 +198,7 @@ impl Keeper {
         }
         let long = memory.lost.iter().filter(|(_, since)| since.elapsed() >= LOST_AFTER);
         let long: BTreeSet<u64> = long.map(|(member, _)| *member).collect();
-        // What failed a moment ago keeps nothing else waiting.
+        // A step that failed a moment ago keeps no other step waiting.
         let step = next_seat(&pool).filter(|step| !waiting.contains(&step.node()));
         match (member_state::to_be_replaced(&config, &pool, &long, &waiting), step) {
             (Some(node), _) => Some((Arc::clone(node), self.give_up(node).await)),
@@ -283,15 +283,15 @@ impl Keeper {
         let mut peer = self.local.book.control(node)?;
         let position = peer.call(&AskPosition {}).await?;
         let member = match &node.member {
-            // What it said as a member whose store is gone is forgotten there: it becomes another one.
+            // A lost store means lost promises, so the node becomes a new member.
             Some(member) if member.incarnation.is_none() || position.member.is_some() => *member,
             Some(_) | None => self.allot(&node.name).await?,
         };
         // A store that was made for this id by an invitation whose answer was lost is empty.
         let is_used = member.incarnation.is_none() && position.last != Position::default();
         if let Some(other) = position.member.filter(|other| *other != member.id || is_used) {
-            // It missed that it was dismissed, or its history was cut, or an older copy of the
-            // configuration gave its id: what it held is looked at by people.
+            // The node missed its dismissal, or its history was cut, or an older copy of the
+            // configuration gave its id. The old store is kept aside for people to look at.
             let aside = Some(aside::reason(&self.config().cluster, &node.name, other, member.id));
             peer.call(&Purge { epoch, member: other, aside, all: false }).await?;
         }
@@ -299,7 +299,7 @@ impl Keeper {
         match member.incarnation {
             None => self.record(&node.name, member.id, joined.incarnation).await?,
             Some(recorded) if recorded != joined.incarnation => {
-                // What it said as that member is forgotten there: it becomes another one.
+                // The other store has none of that member's promises, so the node becomes a new member.
                 self.forget(&node.name, member.id).await?;
                 return Err(StepError::OtherStore { found: joined.incarnation, recorded });
             }
@@ -328,7 +328,7 @@ impl Keeper {
         }
         let (node, at) = due.iter_mut().find(|(_, at)| **at <= now)?;
         *at = now + TRY_AGAIN;
-        // That it fails keeps nobody waiting who answers in the next moment.
+        // A failure here does not delay nodes that answer in the next moment.
         match self.make(config, Step::Admit(*node)).await {
             Some((node, Err(error))) => {
                 tracing::debug!(node = %node.name, %error, "not invited; its agent does not answer either");
@@ -368,8 +368,8 @@ impl Keeper {
         Ok(engine.change_members(change).await?)
     }
 
-    /// Ends a change of voters that was begun before; then takes the member of a node that was removed,
-    /// or added again, off the list: there is no document to tell of it.
+    /// Ends a change of voters that was begun before. Then takes off the list the member of a node that
+    /// was removed or added again: no document names that member.
     async fn settle(&self, config: &Config) -> Unsettled {
         let Some(engine) = self.commits.engine() else { return Unsettled::Nothing };
         let status = engine.status();
@@ -447,7 +447,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// What waits for room would have to be given up.
+    /// Fails where the disk is full: a step that waits for room would have to be given up.
     fn has_room(&self) -> Result<(), StepError> {
         match self.commits.health() {
             Health::DiskFull { path, reason, .. } => Err(StepError::DiskFull { path, reason }),

@@ -1,5 +1,5 @@
 //! Asking everyone before the master role is taken (decision 5, point 9): the agent of each node, and
-//! `masterd` of each member, all at the same time. What comes back is the question that
+//! `masterd` of each member, all at the same time. The answers form the question that
 //! [`membership::confirm`] judges.
 //!
 //! In reading order: [`answers`] says what an answer, or none, means; [`members`] who has which seat;
@@ -30,16 +30,15 @@ use membership::confirm::{
 };
 use membership::peers::PeerBook;
 
-/// Questions under way at the same time. Each holds a connection, so few enough for the files of a
-/// process; and enough that a cluster of a hundred nodes, all of which are silent, is asked in one
-/// time limit.
+/// Questions under way at the same time. Each holds a connection, so they must fit the file limit of a
+/// process. A cluster of a hundred silent nodes must be asked in one time limit.
 const QUESTIONS_AT_ONCE: usize = 128;
 
 /// Pause before a member is asked again that just opens its store anew, which takes a tenth of a second
 /// where nothing is behind.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Who asks.
+/// The asker of one node, with its ways to the others.
 #[derive(Debug, Clone)]
 pub struct Asker {
     /// This node.
@@ -52,23 +51,23 @@ pub struct Asker {
     pub book: PeerBook,
     /// How long each answer is waited for.
     pub limit: Duration,
-    /// How long all answers are waited for where enough are there to go on: a machine that is dead
-    /// does not say so, and everybody waits for the new master.
+    /// How long all answers are waited for where enough are there to go on. A dead machine does not
+    /// announce itself, and everybody waits for the new master.
     pub patience: Duration,
-    /// What was told before of a leadership that the own store does not know.
+    /// A later leadership, reported before, that the own store does not know.
     pub later: Option<Later>,
     /// Counts questions.
     pub metrics: Arc<Metrics>,
 }
 
-/// What came of one question.
+/// The outcome of one question.
 enum PeerStatuses {
     Agent(Result<AgentSays, Silence>),
     Store(Result<StoreSays, Silence>),
 }
 
 impl Asker {
-    /// One that waits for each answer as long as the time class of the questions allows.
+    /// An asker that waits for each answer as long as the time class of the questions allows.
     #[must_use]
     pub fn new(
         me: NodeName,
@@ -120,12 +119,13 @@ impl Asker {
     }
 }
 
-/// Asks the agents of all nodes, those that are offline too, but not of ignored ones, and `masterd` of
-/// all members, and of those that are to become some. Of this node's own `masterd` it is known what it says: `own`, which also tells whose
-/// word counts.
+/// Asks the agents of all nodes, also of offline ones, but not of ignored ones. Asks `masterd` of all
+/// members, and of nodes that are to become members. For this node's own `masterd`, `own` is the answer;
+/// it also tells whose word counts.
 ///
-/// Takes as long as the slowest answer, or [`Asker::patience`] if the taker may go on by what is there
-/// then; at most twice [`Asker::limit`] for each `QUESTIONS_AT_ONCE` questions. May be dropped at any await: then nobody is asked any more.
+/// Takes as long as the slowest answer, or [`Asker::patience`] if the answers so far let the taker go
+/// on. Takes at most twice [`Asker::limit`] for each `QUESTIONS_AT_ONCE` questions. May be dropped at
+/// any await: then nobody is asked any more.
 pub async fn ask(
     asker: &Asker,
     config: &Config,
@@ -136,7 +136,7 @@ pub async fn ask(
     let seats = members::Seats::of(config, &asker.me, own);
     let asked = |node: &Arc<Node>| {
         let member = seats.member(node);
-        // Who was invited and has not come may have a store of before, in which it leads.
+        // An invited node that has not come may have an old store, in which it leads.
         let has_masterd = member.is_some() || node.member.is_some();
         Asked {
             name: node.name.clone(),

@@ -148,7 +148,7 @@ mod tests {
             known.iter().map(|remembered| remembered.job.0).collect::<BTreeSet<u64>>()
         };
         assert_eq!(known(&reader), BTreeSet::from([1, 3, 4, 5, 6, 7, 8, 9, 12]));
-        // Where nothing can be read any more, what was read before is known all the same.
+        // Requests that were read before stay known where nothing can be read any more.
         let empty = Store::open(&dir.path().join("empty"), StoreOptions::default()).unwrap();
         assert_eq!(known(&empty.reader()), BTreeSet::from([1, 3, 4, 6, 7, 8, 9, 12]));
         engine.close().await.unwrap();

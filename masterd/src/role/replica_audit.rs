@@ -1,6 +1,6 @@
-//! Compares what candidates hold with the master's files by itself, and not only when
-//! `gnt cluster verify` asks: soon after the role was taken, since a master reads its own files, and
-//! then a few times a day. What is found is an alarm of the [`watcher`](crate::health::watcher).
+//! Compares the candidates' copies with the master's files by itself, not only when `gnt cluster verify`
+//! asks. The first comparison is soon after the role was taken, since a master reads its own files; more
+//! follow a few times a day. A difference is an alarm of the [`watcher`](crate::health::watcher).
 
 mod compare;
 
@@ -19,16 +19,16 @@ use crate::role::replicas::{Compared, check};
 use compare::{Onlooker, compare};
 use membership::peers::PeerBook;
 
-/// How long after the role was taken: what the first moments are busy with is over.
+/// Delay after the role was taken: the work of the first moments is over.
 const FIRST: Duration = Duration::from_secs(10);
 /// Between two comparisons where all are alike: each reads all files on all candidates.
 const LATER: Duration = Duration::from_secs(6 * 3_600);
-/// Where somebody could not be compared, or nobody was there.
+/// Delay where somebody could not be compared, or nobody was there.
 const AWAY: Duration = Duration::from_secs(3_600);
-/// Where something differs: what was done about it is soon seen.
+/// Delay where something differs, so that a repair is soon seen.
 const DIFFER: Duration = Duration::from_secs(300);
 
-/// What the last comparison of this master found, whoever asked for it.
+/// The findings of this master's last comparison, whoever asked for it.
 #[derive(Debug, Default)]
 pub struct Audited {
     found: Mutex<Found>,
@@ -48,18 +48,18 @@ struct Found {
 pub struct Differ {
     /// When that was seen first.
     pub since: Timestamp,
-    /// Whose copies, in which keys, and what to do.
+    /// The nodes whose copies differ, the keys, and the remedy.
     pub text: String,
 }
 
 impl Audited {
-    /// What is not alike, if anything is.
+    /// The copies that are not alike, if there are any.
     #[must_use]
     pub fn differ(&self) -> Option<Differ> {
         self.found.lock().differ.clone()
     }
 
-    /// Notes the outcome of a comparison, at `now`. Who could not be compared says nothing.
+    /// Notes the outcome of a comparison, at `now`. A copy that could not be compared says nothing.
     pub fn note(&self, master: &NodeName, compared: &[Compared], now: Timestamp) {
         let found = check(master, compared);
         let wrong: Vec<_> =
@@ -67,7 +67,7 @@ impl Audited {
         let all_told = compared.iter().all(|one| one.outcome.is_ok());
         let mut known = self.found.lock();
         let differ = match (wrong.as_slice(), known.differ.take()) {
-            // Who was found to differ and is away now may differ still.
+            // A copy that differed and is away now may differ still.
             ([], before) => before.filter(|_| !all_told),
             (wrong, before) => {
                 let since = before.map_or(now, |before| before.since);
@@ -123,7 +123,7 @@ impl ReplicaAudit {
         Self { commits, published, peers, clock, audited: Audited::default() }
     }
 
-    /// What is not alike, if anything is.
+    /// The copies that are not alike, if there are any.
     #[must_use]
     pub fn differ(&self) -> Option<Differ> {
         self.audited.differ()

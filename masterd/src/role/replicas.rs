@@ -8,11 +8,11 @@ use rpc::peer::control::PeerDigest;
 
 use crate::config::finding::{Code, Finding};
 
-/// Keys that a finding names; whoever has to look at more has to fetch everything anyway.
+/// Keys that a finding names; an operator with more keys to look at has to fetch everything anyway.
 pub const NAMED_MAX: usize = 10;
 
-/// Keys of one member that are set against those of others: more than a hand or a bad sector changes,
-/// and little beside what was read to find them.
+/// Keys of one member that are set against those of others. A hand or a bad sector changes fewer, and
+/// they are little beside the data read to find them.
 pub const JUDGED_MAX: usize = 1_000;
 
 /// A node whose store was compared with the master's.
@@ -20,7 +20,7 @@ pub const JUDGED_MAX: usize = 1_000;
 pub struct Compared {
     /// The node.
     pub node: NodeName,
-    /// What came of it, or why nothing could be told.
+    /// The differences, or why there was no comparison.
     pub outcome: Result<Differing, String>,
     /// Whether its machine answers and no `masterd` listens there.
     pub is_refused: bool,
@@ -37,7 +37,7 @@ pub struct Other {
     pub theirs: Option<String>,
 }
 
-/// What differs between the master's store and another one.
+/// The differences between the master's store and another one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Differing {
     /// The groups.
@@ -84,7 +84,7 @@ impl Differing {
     }
 }
 
-/// What a page of keys of one group shows.
+/// The differences in a page of keys of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// The first keys that differ, at most [`JUDGED_MAX`].
@@ -118,16 +118,16 @@ pub fn page(own: &PeerDigest, theirs: &PeerDigest) -> Page {
     Page { first: first.collect(), total: found.total, next }
 }
 
-/// What is said where nothing is wrong.
+/// The notice for operators where there is nothing to compare.
 #[must_use]
 pub fn note(compared: &[Compared]) -> Option<String> {
     let alone = "  - NOTICE: no other node holds queue and configuration: nothing to compare";
     compared.is_empty().then(|| alone.to_owned())
 }
 
-/// What is wrong with what members hold. Which copy of a key is wrong is what most of them say,
-/// the master's among them; where no most of them agrees, as of two, nobody can tell. Of keys behind
-/// those that were judged of a member, nothing is known there.
+/// The faults in the members' copies. Most of the copies, the master's among them, tell which copy of a
+/// key is wrong; without a majority, as of two, nobody can tell. Nothing is known of a member's keys
+/// behind those that were judged there.
 #[must_use]
 pub fn check(master: &NodeName, compared: &[Compared]) -> Vec<Finding> {
     let told: Vec<&Differing> =
@@ -176,7 +176,7 @@ impl<'a> Longer<'a> {
     }
 }
 
-/// Where a key stands among all that are compared.
+/// The place of a key in the order of all that are compared.
 fn in_order(key: &str) -> (&str, &str) {
     (group_name(key), key)
 }

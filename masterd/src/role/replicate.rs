@@ -28,14 +28,14 @@ impl Publisher {
         Self { published, metrics }
     }
 
-    /// What a committer calls.
+    /// The callbacks for a committer.
     pub fn callbacks(self) -> Callbacks<After> {
         let counted = Arc::clone(&self.metrics);
         Callbacks::new(move |group, position| self.published.publish(group, position))
             .on_flushed(move |flushed| counted.flushed(flushed))
     }
 
-    /// What a proposer calls.
+    /// The callback for a proposer.
     pub fn on_committed(self) -> engine::OnCommitted<After> {
         Box::new(move |group, position, flushed| {
             self.metrics.flushed(flushed);
@@ -44,7 +44,7 @@ impl Publisher {
     }
 }
 
-/// Where a proposer's end is told.
+/// The channel for a proposer's end.
 pub type Ended = watch::Sender<Option<End>>;
 
 /// Lets `engine`, which leads in `epoch`, commit what a master submits; `ended` is told when that is
@@ -69,12 +69,12 @@ pub fn propose(
 /// How long an engine may take to lead again that goes on where a committer ended: it asks nobody.
 const LEADS_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a master that is alone needs to have others follow it.
+/// The parts with which a lone master lets others follow it.
 #[derive(Debug)]
 pub struct Alone {
-    /// Where its store is.
+    /// The data directory of its store.
     pub data: PathBuf,
-    /// Where its engine runs.
+    /// The executor of its engine.
     pub executor: Executor,
     /// How it goes on: in its epoch.
     pub options: EngineOptions,
@@ -82,7 +82,7 @@ pub struct Alone {
     pub peers: Arc<dyn Peers>,
     /// Listens to what is committed.
     pub(crate) follower: Follower,
-    /// Where that runs.
+    /// The tasks in which that runs.
     pub followers: Tasks,
     /// Shows what is committed.
     pub publisher: Publisher,

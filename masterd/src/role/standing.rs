@@ -28,7 +28,7 @@ fn is_heard(ms: Option<u64>) -> bool {
     ms.is_some_and(|ms| ms <= HEARD_WITHIN_MS)
 }
 
-/// Who holds the store of a master, or should.
+/// The nodes that hold the store of a master, or should.
 pub(crate) fn all_candidates(
     (config, engine, contacts): (&Config, Option<&Engine>, &Contacts),
     book: &PeerBook,
@@ -48,8 +48,8 @@ pub(crate) fn all_candidates(
     candidates
 }
 
-/// Who holds the store of the master's cluster, or should; `standing` is none where the master is
-/// alone.
+/// The nodes that hold the store of the master's cluster, or should; `status` is none where the master
+/// is alone.
 #[must_use]
 pub fn candidates(
     config: &Config,
@@ -178,15 +178,15 @@ fn majority_of(voters: usize) -> usize {
     voters / 2 + 1
 }
 
-/// Who decides what a master commits whose member is `own`; `admitted` is what its store says of
-/// new work.
+/// The quorum for the commits of a master whose member is `own`; `admitted` is the answer of its store
+/// to new work.
 #[must_use]
 pub fn quorum(status: &EngineStatus, own: u64, admitted: Result<(), Refusal>) -> QuorumStatus {
     let members = &status.members;
     let follows = |id: &u64| status.followers.get(id).and_then(|follower| follower.heard_ms);
     let majority = status.takes_proposals().is_some();
-    // A majority that is lost was lost when a lease ended, which is sooner than anyone counts as
-    // unreachable: those who answered since are the ones that are left.
+    // A majority is lost when a lease ends, sooner than a member counts as unreachable. The members that
+    // answered since then are left.
     let within = if majority { HEARD_WITHIN_MS } else { LEASE_MS };
     let is_heard = |id: &u64| *id == own || follows(id).is_some_and(|ms| ms <= within);
     // Of two sets, while one is changed for the other, the one that lacks most.
@@ -209,7 +209,7 @@ pub fn quorum(status: &EngineStatus, own: u64, admitted: Result<(), Refusal>) ->
     }
 }
 
-/// Why new work is refused. What only has to wait for its turn is not.
+/// Why new work is refused. Work that only has to wait for its turn is not refused.
 fn refusing(admitted: Result<(), Refusal>) -> Option<String> {
     admitted.err().filter(|refusal| *refusal != Refusal::Busy).map(|refusal| refusal.to_string())
 }
@@ -227,8 +227,8 @@ pub fn lone_quorum(node: &str, admitted: Result<(), Refusal>) -> QuorumStatus {
     }
 }
 
-/// What a member that follows knows of the others: who they are; `never_master` are nodes that may
-/// not become it.
+/// The other members, as a member that follows knows them; `never_master` are nodes that may not become
+/// it.
 #[must_use]
 pub fn followed(
     status: &EngineStatus,
@@ -275,7 +275,7 @@ fn leader(status: &EngineStatus) -> Option<String> {
     status.members.nodes.get(&elected).cloned()
 }
 
-/// What a member knows that is not master. `starting` says that it was the master last.
+/// The knowledge of a member that is not master. `starting` says that it was the master last.
 #[must_use]
 pub fn standby(
     status: &EngineStatus,

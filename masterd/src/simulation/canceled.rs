@@ -108,7 +108,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_TEST_JQUEUE", r#""notify_exec": true"#),
 ];
 
-/// Those that change something and then wait for an agent: at some moment they must be found past the
+/// Opcodes that change something and then wait for an agent: at some moment they must be found past the
 /// point of no return. Others end as soon as their change is durable.
 const CHANGING: &[&str] = &[
     "OP_CLUSTER_ACTIVATE_MASTER_IP",
@@ -235,7 +235,7 @@ fn sealed(scene: &Scene, number: i32) -> String {
     vault::seal(&config, &format!("disk-key/S1/d{number}"), &key).unwrap().to_string()
 }
 
-/// What became of a job that was canceled.
+/// The end of a job that was canceled.
 struct Seen {
     status: String,
     ran: bool,

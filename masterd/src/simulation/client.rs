@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::oracle::Oracle;
 use crate::door::service::LuxiService;
 
-/// What one client wants, in steps.
+/// A client takes fewer steps than this.
 const STEPS_MAX: usize = 25;
 /// Jobs in one submission of many.
 const MANY: usize = 6;
@@ -162,7 +162,7 @@ impl Client {
     }
 
     fn opcode(&mut self, mark: &str, place: usize) -> OpInput {
-        // What a submission may carry; others are refused.
+        // The priorities that a submission may carry; others are refused.
         let priority = [-10, 0, 0, 10][self.chance.below(4)];
         let duration = [0.0, 0.0, 0.001, 0.05, 2.0][self.chance.below(5)];
         let mut op = json!({

@@ -1,9 +1,9 @@
-//! Several members in one process, each with its engine and its disk, of which one is master: what
-//! clients of any leadership were told must hold in every later one, and at the end all files are the same.
+//! Several members in one process, each with its engine and its disk, of which one is master. Answers to
+//! clients of any leadership must hold in every later one, and at the end all files are the same.
 //!
 //! [`process`] is one member's part: the daemon's own life, with the vote check over simulated streams.
-//! [`agents`] run on each node, and [`calls`] has what they may not do; [`nodes`] is what all of them
-//! are. Here is what befalls them.
+//! Each node has its agent of [`agents`]; [`calls`] has what agents may not do. All of these run on
+//! [`nodes`]. This file has the events that befall them.
 
 mod agents;
 mod calls;
@@ -55,7 +55,7 @@ const FAIL_OVER_AFTER: usize = 1_000;
 
 struct History {
     world: World<Process>,
-    /// What carries calls to agents.
+    /// Carries calls to agents.
     network: Network,
     agents: Agents,
     calls: Arc<Mutex<Calls>>,
@@ -67,7 +67,7 @@ struct History {
     by_itself: bool,
     /// No more clients come.
     quiet: Arc<AtomicBool>,
-    /// Who is to take the role, and when.
+    /// The member that is to take the role, and when.
     heir: Option<(u64, u64)>,
 }
 
@@ -306,7 +306,7 @@ impl History {
         }
     }
 
-    /// Who leads by its own word, and leads.
+    /// The member that leads by its own word and by the world's.
     fn leads(&self) -> Option<u64> {
         let (id, _) = self.world.leader()?;
         self.world.alive(id)?.life.leads().then_some(id)
@@ -387,7 +387,7 @@ fn run_one(seed: u64) -> (Tally, Files) {
     History::new(seed, true).run()
 }
 
-/// What a seed decides of the files: clusters have identities that it does not.
+/// The part of the files that a seed decides; it does not decide the identity of a cluster.
 fn decided((tally, files): (Tally, Files)) -> (Tally, Vec<(String, String)>) {
     let jobs = files.into_iter().filter(|(key, _)| key.as_str().starts_with("queue/"));
     let jobs = jobs.map(|(key, content)| {

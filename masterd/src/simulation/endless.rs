@@ -24,7 +24,7 @@ const LOOKS_MAX: u32 = 10_000;
 /// A client of a master.
 pub(super) struct Scene {
     pub(super) client: client::Client,
-    /// What the master works on.
+    /// The parts with which the master works.
     pub(super) parts: Parts,
     pub(super) layout: Layout,
 }

@@ -1,4 +1,4 @@
-//! What clients were told, and whether it holds of what a start finds.
+//! The answers that clients got, and whether they hold of what a start finds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,8 +57,8 @@ impl Oracle {
         [self.leads, self.accepted.len() as u64, self.refused.len() as u64]
     }
 
-    /// A master has its role: nothing that was said before may be missing in what it found. One that
-    /// learns late of its own, after another has it, is none.
+    /// A master has its role: nothing that clients were told before may be missing in its store. A
+    /// member that learns of its leadership only after another one has begun is no master.
     pub(super) fn begin_leadership(&mut self, epoch: Epoch, found: &Found, store: &Reader) {
         if epoch > self.newest {
             self.newest = epoch;
@@ -138,7 +138,7 @@ impl Oracle {
         }
     }
 
-    /// A client was shown a job. One that asks a master which is none any more may see the past.
+    /// A client was shown a job. A client of a former master may see the past.
     pub(super) fn seen(&mut self, id: JobId, ops: Vec<(OpStatus, Value)>, leadership: Epoch) {
         if leadership < self.newest {
             return;
@@ -251,7 +251,7 @@ fn goes_forward(before: &[(OpStatus, Value)], after: &[(OpStatus, Value)]) -> bo
         })
 }
 
-/// What the start makes of an opcode that waited.
+/// The state in which a start leaves an opcode that waited.
 fn requeued((status, result): &(OpStatus, Value)) -> (OpStatus, Value) {
     let status = if *status == OpStatus::Waiting { OpStatus::Queued } else { *status };
     (status, result.clone())

@@ -24,14 +24,14 @@ use crate::config::vault::{self, VaultError};
 /// Id of the first node; zero is nobody.
 const FIRST_NODE_ID: u64 = 1;
 
-/// What an operator says of a new cluster.
+/// An operator's parameters for a new cluster.
 #[derive(Debug, Clone)]
 pub struct Init {
     /// Its name.
     pub cluster: NodeName,
     /// Name of its first node, this machine.
     pub node: NodeName,
-    /// Where the agent of this node listens.
+    /// The address on which the agent of this node listens.
     pub primary_ip: IpAddr,
     /// Port of the agent of this node.
     pub rpc_port: u16,
@@ -81,7 +81,7 @@ pub enum InitError {
     Directory {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
@@ -308,7 +308,7 @@ mod tests {
     fn a_cluster_that_could_not_be_begun_can_be_begun_later() {
         let root = tempfile::tempdir().unwrap();
         let layout = Layout::new(root.path());
-        // What is no directory stands in the way of the journal.
+        // A file that is no directory stands in the way of the journal.
         std::fs::create_dir_all(layout.data()).unwrap();
         let obstacle = layout.data().join("journal");
         stdx::atomic::write(&obstacle, b"", 0o600).unwrap();

@@ -28,10 +28,10 @@ use adapt::{Gathered, Plan, Unfit};
 pub use error::ImportError;
 use fill::{fill, key};
 
-/// What lies in the data directory and is not the store's.
+/// Entries of the data directory that are not the store's.
 const NEIGHBOURS: [&str; 4] = ["node", "ssconf", ASIDE, "lost+found"];
 
-/// What an operator says of an import.
+/// An operator's parameters for an import.
 #[derive(Debug, Clone)]
 pub struct Import {
     /// The export.
@@ -45,7 +45,7 @@ pub struct Import {
 /// What was imported.
 #[derive(Debug)]
 pub struct Imported {
-    /// What the export said of itself.
+    /// The manifest of the export.
     pub manifest: Manifest,
     /// The node that this machine is.
     pub me: NodeName,
@@ -60,7 +60,7 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// What an operator is told.
+    /// The message for the operator.
     #[must_use]
     pub fn told(&self) -> String {
         let Self { manifest, me, documents, unfinished, others, .. } = self;
@@ -110,7 +110,7 @@ pub fn import(
     let read = |error| ImportError::Read { path: wanted.file.clone(), error };
     let data = layout.data();
     refuse_store(&data)?;
-    // One that waits to be invited would meet a store that is not whole yet.
+    // A daemon that waits to be invited would meet a store that is not whole yet.
     let _alone = lock::take_if_there(layout).map_err(ImportError::Running)?;
     let mut reader = open(&wanted.file)?;
     let passphrase = match &reader.manifest().secrets {
@@ -185,7 +185,7 @@ fn each(
     Ok(())
 }
 
-/// Who this machine is already, if that is who it is to be.
+/// The membership that this machine has already, if it is of this cluster and for the node `me`.
 fn membership(
     layout: &Layout,
     manifest: &Manifest,
@@ -259,7 +259,7 @@ fn take_identity(
     Ok(is_kept)
 }
 
-/// Where there is a cluster, none is imported.
+/// Refuses an import where there is a cluster already.
 fn refuse_store(data: &Path) -> Result<(), ImportError> {
     let cluster = data.join(document::CLUSTER);
     let of_member = AtRest::read(data)?.is_some_and(|store| store.member.is_some());

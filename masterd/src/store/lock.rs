@@ -29,7 +29,7 @@ pub enum LockError {
     File {
         /// The lock.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
@@ -61,8 +61,8 @@ pub(crate) fn take(layout: &Layout) -> Result<Lock, LockError> {
     Ok(lock)
 }
 
-/// Takes the lock below this root where a daemon made one: for a program that is to be the only one
-/// there, and whose user makes no files for daemons.
+/// Takes the lock below this root where a daemon made one. For a program that must be alone there, and
+/// whose user makes no files for daemons.
 ///
 /// # Errors
 /// Another process has it, or it does not read.

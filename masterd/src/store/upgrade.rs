@@ -35,7 +35,7 @@ pub enum Found {
     },
 }
 
-/// What counts of a queue.
+/// The state of a queue, as far as it counts here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Queue {
     /// Whether new jobs are refused.
@@ -101,7 +101,7 @@ pub enum Blocked {
     NotClosed,
 }
 
-/// What is in the way; none if nothing is.
+/// The obstacle to an upgrade; none if nothing is in the way.
 #[must_use]
 pub fn blocked(found: &Found) -> Option<Blocked> {
     match found {
@@ -119,7 +119,7 @@ pub fn blocked(found: &Found) -> Option<Blocked> {
     }
 }
 
-/// What was found and what to do next, for the operator to read.
+/// The findings and the next step, for the operator to read.
 #[derive(Debug)]
 pub struct Report<'f> {
     /// How things stand.

@@ -1,4 +1,4 @@
-//! Who may call agents, as what agents should hold.
+//! The permitted callers of agents, as a list that agents should hold.
 
 use model::node::Node;
 use rpc::calls::Caller;
@@ -25,7 +25,7 @@ impl Kept for Callers {
         self.digest == other.digest
     }
 
-    /// Who is no candidate any more must not call for seconds to come.
+    /// A former candidate must not go on calling for seconds.
     fn must_follow(&self, newest: &Self) -> bool {
         !self.is_like(newest)
     }

@@ -1,5 +1,6 @@
-//! Signs what agents show machines. An agent tells at which addresses it serves them; it gets a certificate
-//! with those that are nobody else's, so that it cannot pass for another host of the cluster.
+//! Signs the certificates that agents show machines. An agent names the addresses at which it serves
+//! them. Its certificate gets those that are nobody else's, so that it cannot pass for another host of
+//! the cluster.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -55,7 +56,7 @@ impl AgentSync {
     }
 }
 
-/// Whose address it is, where it is another's than the node's.
+/// The owner of the address, where that is another than the node.
 fn owner(config: &Config, node: &Node, address: IpAddr) -> Option<String> {
     let moves = config.cluster.master_ip == Some(address);
     let is_its = |other: &Node| other.primary_ip == address || other.secondary_ip == address;

@@ -20,16 +20,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 /// Pushes of one kind at the same time: each may have a connection of its own, and a change of the
 /// master concerns every node.
 const AT_ONCE: usize = 32;
-/// Shortest time between two pushes to one node where the later one is not urgent: a thousand nodes
-/// that are added one after the other would else be told of each of them.
+/// Shortest time between two pushes to one node, unless the later one is urgent. Else a thousand nodes
+/// that are added one after the other would cause a push each.
 const GATHER: Duration = Duration::from_secs(5);
 
 /// Something that follows from the configuration and that every agent should have.
 pub(crate) trait Kept: Debug + Send + Sync + Sized + 'static {
-    /// What it is, for the log.
+    /// Its name in the log.
     const WHAT: &'static str;
 
-    /// What follows from a committed configuration.
+    /// Derives it from a committed configuration.
     fn of(snapshot: &Snapshot) -> Self;
 
     /// Whether the other says nothing else.
@@ -47,7 +47,7 @@ pub(crate) trait Kept: Debug + Send + Sync + Sized + 'static {
     ) -> impl Future<Output = Result<(), String>> + Send;
 }
 
-/// What all nodes should have, and the places for pushes.
+/// The state that all nodes should have, and the places for pushes.
 #[derive(Debug)]
 pub(crate) struct Wanted<K> {
     newest: watch::Sender<Arc<K>>,
@@ -61,7 +61,7 @@ impl<K> Clone for Wanted<K> {
 }
 
 impl<K: Kept> Wanted<K> {
-    /// What they should have now.
+    /// Begins with the state that they should have now.
     pub(crate) fn new(published: &Published) -> Self {
         Self {
             newest: watch::Sender::new(Arc::new(K::of(&published.snapshot()))),
@@ -69,7 +69,7 @@ impl<K: Kept> Wanted<K> {
         }
     }
 
-    /// What they should have, as of the last look at the configuration.
+    /// The state that they should have, as of the last look at the configuration.
     pub(crate) fn newest(&self) -> Arc<K> {
         Arc::clone(&self.newest.borrow())
     }
@@ -84,7 +84,7 @@ impl<K: Kept> Wanted<K> {
         loop {
             let snapshot = changes.borrow_and_update().clone();
             let compiled = stdx::aside(|| K::of(&snapshot));
-            // What says the same is the same, whatever else was changed.
+            // An equal state is no change, whatever else was changed.
             self.newest.send_if_modified(|newest| {
                 let differs = !newest.is_like(&compiled);
                 if differs {
@@ -161,7 +161,7 @@ impl<K: Kept> Reconciler for Keep<K> {
             again = self.due.changed() => again,
         };
         if changed.is_err() {
-            // Whoever counts has ended, and so does this one.
+            // The sender has ended, and so does this one.
             std::future::pending::<()>().await;
         }
     }
@@ -172,7 +172,7 @@ async fn gather<K: Kept>(newest: &mut watch::Receiver<Arc<K>>, told: &K) {
     // An end of the sender shows where the next change is waited for.
     let urgent = async { newest.wait_for(|newest| told.must_follow(newest)).await.map(drop) };
     drop(tokio::time::timeout(GATHER, urgent).await);
-    // What was looked at meanwhile has not been pushed.
+    // A change that was looked at meanwhile has not been pushed.
     let differs = !newest.borrow().is_like(told);
     if differs {
         newest.mark_changed();

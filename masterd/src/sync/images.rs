@@ -1,5 +1,5 @@
-//! The files of images and assets, as the agents should have them: candidates, any of which may be the master that
-//! sends them, and agents of racks.
+//! The files of images and assets, as the agents should have them: candidates, any of which may be the
+//! master that sends them, and agents of racks.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +68,7 @@ impl Kept for ImageBlobs {
             return Err(why);
         }
         let _nobody_pins = sync.source.removing().await;
-        // What is pinned is read first: a job commits before it lets go.
+        // The pinned files are read first: a job commits before it lets go.
         let mut kept: BTreeSet<Blob> = sync.source.pinned().into_iter().collect();
         kept.extend(named(&sync.published.snapshot().config));
         let kept = BlobKeep { blobs: kept.into_iter().map(|blob| blob.sha256).collect() };

@@ -23,7 +23,7 @@ use crate::config::vault;
 
 /// How long a key waits to be kept: less than its agent waits for the answer.
 const KEPT_WITHIN: Duration = Duration::from_secs(25);
-/// Whose jobs these are, in their reasons.
+/// The origin of these jobs, in their reasons.
 const TRAIL: &str = "gantry:noded";
 
 impl AgentSync {
@@ -140,7 +140,7 @@ fn fetched(config: &Config, id: &DiskKeyId) -> KeyOutcome {
     }
 }
 
-/// What a refused job is for its machine.
+/// The outcome of a refused job, for its machine.
 fn refused(why: &Exception) -> KeyOutcome {
     let (text, code) = (why.to_string(), why.args.get(1).and_then(Value::as_str));
     let is = |wanted: ErrorCode| code == Some(wanted.as_str());

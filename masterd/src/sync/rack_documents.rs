@@ -18,10 +18,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(15);
 /// Longest pause between two pushes of the same document.
 const LONGEST_PAUSE: Duration = Duration::from_secs(900);
 
-/// What is known of one agent's document.
+/// The master's knowledge of one agent's document.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// What the agent should hold: rack, position that it was compiled at, digest.
+    /// The document that the agent should hold: rack, position that it was compiled at, digest.
     wanted: Option<(u32, u64, String)>,
     /// The job that was submitted last.
     job: Option<JobId>,
@@ -31,8 +31,8 @@ pub(super) struct State {
 }
 
 impl AgentSync {
-    /// Submits a push where an agent does not hold the document that it should, unless a job sees to
-    /// it, or did so in vain a short time ago. Whether it does not hold it.
+    /// Submits a push where an agent does not hold the document that it should. A job that sees to it,
+    /// or did so in vain a short time ago, makes that needless. Tells whether the agent lacks it.
     pub(super) async fn push_if_stale(
         &self,
         node: &Node,

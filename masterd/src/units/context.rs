@@ -33,8 +33,8 @@ use crate::config::secrets::StagedSecrets;
 use crate::role::replicas::Compared;
 use membership::peers::PeerBook;
 
-/// How long an opcode waits for its locks before it fails and says who holds them: a day, since an
-/// operator may well queue a night's work behind a long one.
+/// How long an opcode waits for its locks before it fails and says who holds them. The limit is a day,
+/// since an operator may well queue a night's work behind a long one.
 const LOCK_DEADLINE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Between two looks for locks that are free, where some are enough (Ganeti's).
@@ -49,7 +49,7 @@ pub struct Context {
     input: Arc<Input>,
     priority: i32,
     dry_run: bool,
-    /// What the change rests on, until it is made.
+    /// The conditions on which the change rests, until it is made.
     unchanged: Vec<Unchanged>,
     reach: Reach,
     cancel: CancellationToken,
@@ -213,12 +213,12 @@ impl Context {
         self.resources.agents.authority_ends()
     }
 
-    /// Where the files of images are.
+    /// The source of image files.
     pub(crate) fn source(&self) -> Arc<Source> {
         Arc::clone(&self.resources.source)
     }
 
-    /// Where things live on this machine.
+    /// The paths on this machine.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.resources.layout
@@ -354,7 +354,7 @@ impl Context {
         &self.cancel
     }
 
-    /// What the log of an opcode says that was canceled before it changed the configuration.
+    /// The message in the log of an opcode that was canceled before it changed the configuration.
     pub(crate) fn told_of_cancel(&self) -> String {
         self.resources.agents.made().told(self.job)
     }

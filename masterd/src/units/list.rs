@@ -19,7 +19,7 @@ use crate::config::objects::{Object, Objects};
 /// A field of rows of type `T`.
 #[derive(Debug)]
 pub struct Field<T> {
-    /// What clients are told of it.
+    /// The field's definition for clients.
     pub definition: FieldDefinition,
     /// Whether its text is a host name, which filters also find without its domain.
     pub is_host_name: bool,
@@ -30,8 +30,8 @@ pub struct Field<T> {
 /// Gives the value of a field in a row.
 pub type Getter<T> = fn(&T) -> Cell;
 
-/// A table: name, title, kind, description and value of each field. `host` stands before a field whose text is
-/// a host name.
+/// A table: name, title, kind, description and value of each field. `host` stands before a field whose
+/// text is a host name.
 macro_rules! fields {
     (@) => { false };
     (@ host) => { true };

@@ -1,4 +1,4 @@
-//! What logical units work with.
+//! The parts with which logical units work.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::config::queue::{Commits, Published, Submitter, Writer};
 use crate::config::secrets::StagedSecrets;
 use crate::role::replica_audit::ReplicaAudit;
 
-/// What logical units work with. They reach it by their [`Context`](super::Context) alone.
+/// The parts with which logical units work. They reach these by their [`Context`](super::Context) alone.
 #[derive(Debug)]
 pub struct Resources {
     /// Changes queue and configuration.
@@ -29,7 +29,7 @@ pub struct Resources {
     pub(crate) submitter: Submitter,
     /// Who holds what.
     pub(crate) locks: Locks,
-    /// Where opcodes wait while none may run.
+    /// The gate at which opcodes wait while none may run.
     pub(crate) pause: Arc<Pause>,
     /// The way to the agents.
     pub(crate) agents: Agents,
@@ -45,7 +45,7 @@ pub struct Resources {
     pub(crate) commits: Arc<Commits>,
     /// Compares candidates' stores.
     pub(crate) audit: Arc<ReplicaAudit>,
-    /// Where the files of images are.
+    /// The source of image files.
     pub(crate) source: Arc<Source>,
     /// One-time secrets of nodes that are about to be added.
     pub(crate) secrets: Arc<StagedSecrets>,

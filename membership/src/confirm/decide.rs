@@ -14,7 +14,7 @@ use super::{
 use crate::amnesia::Memory;
 use crate::forced_takeover::Cut;
 
-/// What can be known from all answers that are believed.
+/// The facts from all answers that are believed.
 struct Facts<'a> {
     taker: Option<&'a Heard<'a>>,
     /// The newest position that the taker has or can fetch.
@@ -43,12 +43,12 @@ impl<'a> Facts<'a> {
         Self { taker, reach, served, leads, epoch, role: roles.max_by_key(|entry| entry.epoch) }
     }
 
-    /// What one node's answers have against anyone's taking the role.
+    /// The reason in one node's answers against anyone's taking the role.
     fn obstacle(&self, heard: &Heard<'_>) -> Option<Reason> {
         let node = || heard.node.name.clone();
-        // What is committed is in the reach of a majority of voters, unless these forgot it. What only
-        // others hold beyond that was never acknowledged, and is cut. Who leads has it all, though it
-        // may have answered a moment before it was committed.
+        // A committed entry is in the reach of a majority of voters, unless these forgot it. Entries
+        // beyond that, which only others hold, were never acknowledged, and are cut. A leader has every
+        // committed entry, though it may have answered a moment before the commit.
         let is_led = |at: Position| self.leads.is_some_and(|leads| at.epoch <= leads);
         let beyond =
             |store: &Store<'_>| store.says.committed > self.reach && !is_led(store.says.committed);
@@ -60,7 +60,7 @@ impl<'a> Facts<'a> {
         (obeys > known).then(|| Reason::ObeysHigher { node: node(), obeys, known })
     }
 
-    /// What is to be said of one node: first what stands in the way, then what does not count.
+    /// The reason that the row of one node shows: first an obstacle, then what does not count.
     fn reason(&self, heard: &Heard<'_>) -> Option<Reason> {
         let other = || {
             let (node, epoch) = (heard.node.name.clone(), heard.agent?.obeys);
@@ -153,15 +153,15 @@ fn row(question: &Question, facts: &Facts<'_>, heard: &Heard<'_>) -> Row {
     }
 }
 
-/// A leadership of which the taker was told once, and no store that answers now knows: whoever was master in
-/// it may have acknowledged what would be cut.
+/// A leadership of which the taker was told once, and no store that answers now knows: whoever was
+/// master in it may have acknowledged what would be cut.
 fn missing(question: &Question, facts: &Facts<'_>) -> Option<Reason> {
     let later = question.later.as_ref().filter(|later| later.epoch > facts.epoch)?;
     let (taker, node) = (question.taker.clone(), later.node.clone());
     Some(Reason::LaterLeadership { taker, node, epoch: later.epoch, known: facts.epoch })
 }
 
-/// What is wrong with the taker itself.
+/// The reasons against the taker itself.
 fn about_taker(question: &Question, facts: &Facts<'_>, voters: Count) -> Vec<Reason> {
     let taker = question.taker.clone();
     let Some(heard) = facts.taker else { return vec![Reason::NotConfigured { taker }] };
@@ -185,7 +185,7 @@ fn about_taker(question: &Question, facts: &Facts<'_>, voters: Count) -> Vec<Rea
         {
             vec![Reason::VotersForgot { taker, last: store.last, reach: facts.served }]
         }
-        // Who votes alone gives the other one a vote with the role.
+        // A lone voter gives the other one a vote with the role.
         (Some(member), Some(_)) if !member.seat.votes() && voters.of > 1 => {
             vec![Reason::NoVote { taker }]
         }
@@ -239,8 +239,8 @@ fn leaders(question: &Question, heard: &[Heard<'_>]) -> impl Iterator<Item = Rea
     heard.iter().filter(leads).map(reason)
 }
 
-/// Others that lead stores which do not count here, since there was an override that they never heard of.
-/// A majority of before may have confirmed them, and what it acknowledged is on its disks.
+/// Others that lead stores which do not count here, since there was an override that they never heard
+/// of. A majority of before may have confirmed them, and what it acknowledged is on its disks.
 fn apart(question: &Question, heard: &[Heard<'_>]) -> impl Iterator<Item = Reason> {
     let votes_alone = |voters: &BTreeSet<u64>| voters.len() == 1;
     let alone = !question.voters.is_empty() && question.voters.iter().all(votes_alone);
@@ -256,7 +256,7 @@ fn apart(question: &Question, heard: &[Heard<'_>]) -> impl Iterator<Item = Reaso
     heard.iter().filter_map(leads)
 }
 
-/// What stands against a mere start.
+/// The reasons against a mere start.
 fn about_start(
     question: &Question,
     facts: &Facts<'_>,

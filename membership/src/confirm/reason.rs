@@ -20,7 +20,7 @@ pub enum Claim {
     BehindCommitted {
         /// Where it ends.
         last: Position,
-        /// What it says is committed.
+        /// The position that it says is committed.
         committed: Position,
     },
     /// The log has an entry of a term in which the member has not voted yet.
@@ -65,7 +65,7 @@ pub enum Reason {
     Unreachable {
         /// The node.
         node: NodeName,
-        /// What the network said.
+        /// The network's error.
         why: String,
     },
     /// It is there, and says nothing that can be used.
@@ -81,7 +81,7 @@ pub enum Reason {
     AnotherCluster {
         /// The node.
         node: NodeName,
-        /// That cluster's UUID, or by what else it is told from this one.
+        /// The other cluster's UUID, or another mark by which it is told from this one.
         which: String,
     },
     /// The answer cannot be true.
@@ -97,7 +97,7 @@ pub enum Reason {
     Forgetful {
         /// The node.
         node: NodeName,
-        /// What its memory is worth.
+        /// The state of its memory.
         memory: Memory,
     },
     /// It can promise nothing that it cannot write down.
@@ -119,7 +119,7 @@ pub enum Reason {
         node: NodeName,
         /// Where it ends.
         last: Position,
-        /// What the taker has or can fetch.
+        /// The position that the taker has or can fetch.
         reach: Position,
     },
     /// The same of the taker, which has no vote, and cannot be elected with what the voters have.
@@ -132,7 +132,7 @@ pub enum Reason {
         taker: NodeName,
         /// Where it ends.
         last: Position,
-        /// What the voters have.
+        /// The newest position of the voters.
         reach: Position,
     },
     /// The files of the taker are not those that its log tells of.
@@ -140,7 +140,7 @@ pub enum Reason {
     JobsForgotten {
         /// The taker.
         taker: NodeName,
-        /// What they do not know of.
+        /// The job ids that they do not know of.
         forgotten: Forgotten,
     },
     /// Its agent obeys an epoch of which no store that answers knows.
@@ -148,7 +148,7 @@ pub enum Reason {
     ObeysHigher {
         /// The node.
         node: NodeName,
-        /// What its agent obeys.
+        /// The epoch that its agent obeys.
         obeys: Epoch,
         /// The newest epoch of any position.
         known: Epoch,
@@ -226,7 +226,7 @@ pub enum Reason {
         /// The taker.
         taker: NodeName,
     },
-    /// Who was not told to take the role by an operator meets a leader.
+    /// There is a leader, and no operator told the taker to take the role.
     #[error("{node} leads; only an operator's failover takes the role from it")]
     AnotherLeads {
         /// Who leads.
@@ -235,25 +235,25 @@ pub enum Reason {
     /// Too few nodes answered.
     #[error("{count} nodes answered, which is not more than half")]
     TooFewNodes {
-        /// Who answered, of those that are not offline.
+        /// The nodes that answered, of those that are not offline.
         count: Count,
     },
     /// Too few voters answered.
     #[error("{count} voters answered, which is not more than half")]
     TooFewVoters {
-        /// Who answered, of all voters.
+        /// The voters that answered, of all.
         count: Count,
     },
     /// A voter was ignored without which there is no majority.
     #[error("without the nodes to be ignored {count} voters answered, which is not more than half")]
     IgnoredIsNeeded {
-        /// Who answered, of all voters, ignored ones among these.
+        /// The voters that answered, of all, ignored ones among these.
         count: Count,
     },
     /// The voters can still decide, so nobody may decide without them.
     #[error("{count} voters answered, which is a majority: there is nothing to override")]
     NothingToOverride {
-        /// Who answered, of all voters.
+        /// The voters that answered, of all.
         count: Count,
     },
     /// A node to be ignored does not exist.
@@ -284,7 +284,8 @@ pub enum Reason {
         /// How many do.
         count: Count,
     },
-    /// A mere start of who votes alone, since an override, and another member of before leads without it.
+    /// A mere start of who votes alone, since an override, and another member of before leads without
+    /// it.
     #[error(
         "{node} is master apart, in epoch {epoch}, with a store that does not know of the override after \
          which {taker} votes alone: what it acknowledged would be put aside"
@@ -312,8 +313,8 @@ fn not_designated(taker: &NodeName, entry: Option<&RoleEntry>) -> String {
 }
 
 impl Reason {
-    /// Whether an override goes past it. What is wrong with the taker itself it does not: it has
-    /// nothing to override with, or nothing to override.
+    /// Whether an override goes past it. An override does not go past a fault of the taker itself, which
+    /// has nothing to override with, or nothing to override.
     #[must_use]
     pub fn can_be_overridden(&self, taker: &NodeName) -> bool {
         match self {

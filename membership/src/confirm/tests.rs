@@ -211,7 +211,7 @@ fn what_others_hold_is_fetched_or_stands_in_the_way() {
         }),
         format!("refuse: {newer}")
     );
-    // Who leads serves what it has to the end, and would outlive an election.
+    // A leader serves what it has to the end, and would outlive an election.
     assert_eq!(
         failover(|q| {
             lead(&mut q.nodes[0]);
@@ -227,7 +227,7 @@ fn what_others_hold_is_fetched_or_stands_in_the_way() {
         }),
         "go"
     );
-    // What it knows is committed is cut by an override alone, which says so.
+    // Entries that it knows to be committed are cut by an override alone, which says so.
     let ignored = |q: &mut Question| {
         ahead_and_knows(q);
         q.waivers.ignored = [name(3)].into();
@@ -310,7 +310,7 @@ fn by_itself_the_role_leaves_nobody_who_leads() {
         by_itself(|q| lead(&mut q.nodes[0])),
         "refuse: n1 leads; only an operator's failover takes the role from it"
     );
-    // Whoever holds more is asked for it, as ever.
+    // A member that holds more is asked for it, as ever.
     assert_eq!(
         by_itself(|q| {
             kill(&mut q.nodes[0]);
@@ -489,6 +489,6 @@ fn an_override_says_what_it_may_lose() {
                     it heard of this, is cut]"
         )
     );
-    // Where nothing stands against it, nothing is overridden.
+    // With no reason against it, nothing is overridden.
     assert_eq!(failover(|q| (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true)), "go");
 }

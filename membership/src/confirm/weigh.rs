@@ -26,14 +26,14 @@ impl Store<'_> {
         self.member.seat.votes() && !self.says.disk_full
     }
 
-    /// Whether what it holds can be fetched: it can be elected, or leads. That takes no room on its
+    /// Whether its entries can be fetched: it can be elected, or leads. Serving takes no room on its
     /// disk.
     pub(super) fn serves(&self) -> bool {
         self.votes() || self.says.leads
     }
 }
 
-/// What is left of a node's answers after those that cannot be used.
+/// A node's answers, without those that cannot be used.
 #[derive(Debug, Clone)]
 pub(super) struct Heard<'a> {
     pub(super) node: &'a Asked,
@@ -48,7 +48,7 @@ pub(super) struct Heard<'a> {
 }
 
 impl<'a> Heard<'a> {
-    /// What it holds, whether that counts or not.
+    /// Its store, whether that counts or not.
     pub(super) fn holds(&self) -> Option<Store<'a>> {
         self.store.or(self.ignored_store)
     }
@@ -127,7 +127,7 @@ impl Limits {
         }
         match self.store(node) {
             Ok(store) => heard.store = store,
-            // What is wrong with its store says more than that its agent is silent.
+            // A fault of its store says more than the silence of its agent.
             Err(reason) => heard.reason = Some(reason),
         }
         let disk_full = heard.store.is_some_and(|store| store.says.disk_full);

@@ -10,11 +10,11 @@ use rpc::peer::{PeerError, RefusalReason};
 pub struct Stray {
     /// Its words.
     pub why: String,
-    /// What is in the place of its store.
+    /// The store in the place of its own.
     pub has: Instead,
 }
 
-/// What a member has in the place of its store.
+/// The store that a member has in the place of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instead {
     /// An older copy of it.
@@ -23,8 +23,8 @@ pub enum Instead {
     NotItsStore,
 }
 
-/// How long a word counts that is not said again: who is asked several times a second says it again by
-/// then, also where some of the connections fail.
+/// How long a word counts that is not said again. A member that is asked several times a second says it
+/// again by then, also where some of the connections fail.
 const COUNTS_FOR: Duration = Duration::from_secs(5);
 
 /// The last word of each member, and when it was said, in time of the process.
@@ -34,7 +34,7 @@ pub(super) struct PeerStatuses {
     full: BTreeSet<u64>,
 }
 
-/// What an answer says of a member's store.
+/// The word of an answer on a member's store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
     /// Nothing: nobody was heard, or who refuses for another reason may have its store or not.

@@ -27,7 +27,7 @@ fn at(pool: &mut Pool, id: u64) -> &mut PoolNode {
     pool.nodes.iter_mut().find(|node| node.id == id).unwrap()
 }
 
-/// What a step leads to; a learner catches up at once if it answers.
+/// Applies a step; a learner catches up at once if it answers.
 fn apply(pool: &mut Pool, step: Step) {
     match step {
         Step::Promote(id) => at(pool, id).role = NodeRole::Candidate,
@@ -145,7 +145,7 @@ fn who_is_promoted_and_demoted_can_be_foretold() {
     assert_eq!(next_step(&pool), Some(Step::Demote(3)));
 }
 
-/// What was just promoted may have no copy yet: a working voter that goes for it leaves too few.
+/// A node that was just promoted may have no copy yet: a working voter that goes for it leaves too few.
 #[test]
 fn a_working_voter_goes_only_for_who_has_its_copy() {
     let voter = |id| node(id, NodeRole::Candidate, Some(Voting::Voter));
@@ -204,7 +204,7 @@ fn nobody_is_waited_for_without_end() {
     assert_eq!(next_step(&late), None);
     at(&mut late, 3).late = true;
     assert_eq!(next_step(&late), Some(Step::MakeLearner(2)));
-    // Who is one too many is not kept by its own copy.
+    // A surplus candidate is not kept by its own copy.
     let mut nodes = vec![voter(1, Candidate), voter(2, Candidate), voter(3, Candidate)];
     nodes.push(node(4, Candidate, coming));
     assert_eq!(next_step(&pool(nodes, 2)), Some(Step::Demote(4)));
@@ -251,7 +251,7 @@ proptest! {
         let mut taken = 0;
         loop {
             let Some(step) = next_step(&pool) else {
-                // What is waited for comes.
+                // A node that is waited for comes.
                 let Some(awaited) = pool.nodes.iter_mut().find(|node| node.is_coming()) else { break };
                 match awaited.reachable {
                     true => awaited.seat = CURRENT,
@@ -281,7 +281,7 @@ proptest! {
         prop_assert!(voting(&pool) == 1 || voting(&pool) >= VOTERS_MIN);
     }
 
-    /// What bears the loss of one goes on doing so, as long as there are enough to do it with.
+    /// A pool that bears the loss of one goes on doing so, as long as there are enough to do it with.
     #[test]
     fn three_voters_stay_three_where_three_can_be_had(start in any_pool()) {
         let mut pool = start;

@@ -30,7 +30,7 @@ pub(super) fn role_entry(entry: Entry) -> RoleEntry {
     RoleEntry { master: name(entry.leader.into()), epoch: entry.epoch() }
 }
 
-/// What an override hears when nobody answers.
+/// The other members for an override that nobody answers.
 pub(super) fn silent_others(node: usize) -> Vec<Other> {
     let others = (0..NODES).filter(|&other| other != node);
     let silent = |other: usize| Other {
@@ -43,8 +43,8 @@ pub(super) fn silent_others(node: usize) -> Vec<Other> {
     others.map(silent).collect()
 }
 
-/// What a node's memory is worth to who has this log. Its id does not matter here: the store of each is
-/// known.
+/// How far the holder of this log can rely on a node's memory. Its id does not matter here: the store of
+/// each is known.
 pub(super) fn memory(node: usize, world: &World, judge: &Log) -> Memory {
     Memory::of(&expected(node, judge), &found(node, &world.nodes[node]))
 }

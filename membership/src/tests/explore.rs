@@ -1,8 +1,8 @@
 //! Every state that steps lead to, breadth first, so that the first counterexample is a shortest one.
 //!
-//! Written here and not taken from the crate `stateright` (MIT, 0.31): its checker comes with an actor
-//! framework, a web server for looking at states and eight crates that are used nowhere else, and
-//! brings nothing to this model but what these lines do.
+//! This is written here and not taken from the crate `stateright` (MIT, 0.31). The checker there comes
+//! with an actor framework, a web server for looking at states and eight crates that are used nowhere
+//! else. It brings nothing to this model but what these lines do.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};

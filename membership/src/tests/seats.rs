@@ -8,19 +8,19 @@ use model::node::NodeRole;
 use super::super::pool::{Pool, PoolNode, Step, Voting, next_seat};
 use super::world::{ALL, Kind, NODES};
 
-/// What the policy looks at, in sets of nodes.
+/// The input of the policy, in sets of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Seats {
     pub(super) master: usize,
-    /// Who votes.
+    /// The nodes that vote.
     pub(super) voters: u8,
-    /// Who is a member, or would be if it did not vote.
+    /// The nodes that are members, or would be if they did not vote.
     pub(super) seated: u8,
-    /// Who has all that the master has.
+    /// The nodes that have all that the master has.
     pub(super) current: u8,
-    /// Who answers.
+    /// The nodes that answer.
     pub(super) reached: u8,
-    /// Who is to be a member.
+    /// The nodes that are to be members.
     pub(super) candidates: u8,
     /// Whether everyone has been waited for long enough.
     pub(super) late: bool,

@@ -1,8 +1,8 @@
-//! What can happen in the model: Raft in few words, and our rules around it.
+//! The steps of the model: Raft in few words, and our rules around it.
 //!
-//! A question and its answer are one step. What is lost, or late, or whose node is down, is a step
-//! that is not taken: so a node that crashes is there again at once. Calls to agents are on their way
-//! between two steps, since being late is what fencing is for.
+//! A question and its answer are one step. A loss, a delay or a node that is down is a step that is not
+//! taken: so a node that crashes is there again at once. Calls to agents are on their way between two
+//! steps, since being late is what fencing is for.
 
 use jobs::majority::contact::{Contact, REFUSE_AFTER_MS};
 use queue_format::Epoch;
@@ -118,7 +118,8 @@ impl Leadership {
     /// Whether a member votes for another, or for itself.
     fn grants(&self, voter: usize, node: usize, term: u32, world: &World) -> bool {
         let (member, taker) = (&world.nodes[voter], &world.nodes[node]);
-        // Who hears a leader keeps to it, the taker too; the leader falls silent before they give up.
+        // A member that hears a leader keeps to it, the taker too; the leader falls silent before they
+        // give up.
         let keeps_to = |leader: &Node| {
             let is_heard = leader.heard & (1 << voter) != 0 && !member.unbound;
             leader.leading && leader.term == member.term && is_heard
@@ -246,7 +247,8 @@ impl Leadership {
         }
     }
 
-    /// What the policy does next about seats, whatever roles there are; or whatever comes to mind.
+    /// The policy's next step about seats, whatever roles there are; or any change of voters, without
+    /// the policy.
     fn next_seats(&self, node: usize, world: &World) -> Vec<Kind> {
         let log = &world.nodes[node].log;
         let voters = log.voters();
@@ -341,7 +343,7 @@ impl Leadership {
                 next.calls[slot] = None;
                 next.calls.sort_unstable();
             }
-            // One that waits has made the agent obey its epoch, and stays.
+            // A call that waits has made the agent obey its epoch, and stays.
             if next != *world {
                 found.push((Step::Deliver(slot), next));
             }
@@ -388,7 +390,7 @@ impl Leadership {
     }
 }
 
-/// Whose an epoch is, the model tells by the epoch: the name does not matter here.
+/// The model tells masters apart by the epoch: the name does not matter here.
 fn obeyed(epoch: Epoch) -> Obeyed {
     Obeyed { epoch, master: Some(name(0)) }
 }
@@ -422,7 +424,7 @@ impl Model for Leadership {
     }
 }
 
-/// What a member no longer is after a crash, or once it hears of a later term.
+/// Clears what a member loses in a crash, or once it hears of a later term.
 fn forget(member: &mut Node) {
     (member.leading, member.confirmed) = (false, None);
     (member.committed, member.matched, member.heard) = (0, [0; NODES], 0);
@@ -452,7 +454,7 @@ fn commit(node: usize, world: &mut World) {
         }
     }
     member.committed = committed;
-    // What is committed needs no acknowledgement any more: states that differ in that are one.
+    // Committed entries need no acknowledgement any more: states that differ in that are one.
     for matched in member.matched.iter_mut().filter(|matched| **matched <= committed) {
         *matched = 0;
     }

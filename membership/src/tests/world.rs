@@ -1,4 +1,4 @@
-//! What the model's states hold: small and flat, since there are many of them.
+//! The states of the model: small and flat, since there are many of them.
 #![expect(clippy::cast_possible_truncation, reason = "an entry is unpacked as it was packed")]
 
 use std::hash::{Hash, Hasher};
@@ -16,14 +16,14 @@ pub(super) const CALLS_MAX: usize = 2;
 /// Most batches that are acknowledged.
 pub(super) const ACKNOWLEDGED_MAX: usize = 4;
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// A leadership begins; whether by a mere start.
     Role { start: bool },
     /// A job with this id was taken.
     Batch(u32),
-    /// Who votes from here on.
+    /// The voters from here on.
     Voters(u8),
     /// An override cut what others hold; the last job id from here on.
     Cut(u32),
@@ -151,20 +151,20 @@ impl Log {
 /// A node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Node {
-    /// What its member remembers on disk: the term in which it has voted, flushed at once, and its log.
+    /// The memory of its member on disk: the term in which it has voted, flushed at once, and its log.
     pub(super) term: u32,
     pub(super) log: Log,
     /// Entries that a crash leaves.
     pub(super) flushed: u8,
     /// Whether its disk was emptied: the store is another one than it had at first.
     pub(super) emptied: bool,
-    /// What it forgets in a crash.
+    /// The state that it forgets in a crash.
     pub(super) confirmed: Option<super::Attempt>,
     pub(super) leading: bool,
     /// Whether it forgot in a crash that it keeps to a leader.
     pub(super) unbound: bool,
-    /// Of who leads: what is committed, what each has acknowledged beyond it, and whom it has heard
-    /// within the time for which these keep to it.
+    /// The state of a leader: what is committed, what each has acknowledged beyond it, and whom it has
+    /// heard within the time for which these keep to it.
     pub(super) committed: u8,
     pub(super) matched: [u8; NODES],
     pub(super) heard: u8,
@@ -204,7 +204,7 @@ pub(super) struct Bounds {
     pub(super) overrides: u8,
     /// Whether anything may happen between the vote check and the election.
     pub(super) apart: bool,
-    /// Whether operators change roles at will, and nodes are away for as long as they like; else all are
+    /// Whether operators change roles at will, and nodes are away for as long as they like. Else all are
     /// candidates, and nobody is away for longer than it is waited for.
     pub(super) roles: bool,
 }

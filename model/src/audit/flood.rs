@@ -1,5 +1,5 @@
-//! Core: how a flood of refused requests becomes a few entries with counts, so that it neither fills a disk
-//! nor hides what came before.
+//! Core: how a flood of refused requests becomes a few entries with counts, so that it neither fills a
+//! disk nor hides what came before.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,18 +11,19 @@ use crate::time::Timestamp;
 pub const WINDOW_SECONDS: i64 = 600;
 /// Entries that are alike and that are told of at once; later ones of the same window are counted.
 const ALIKE_MAX: u32 = 3;
-/// Counted entries that are told of before the window is over: with those before, as many as are an alarm.
-/// After that it takes four times as many each time.
+/// Counted entries that are told of before the window is over: with those before, as many as are an
+/// alarm. After that it takes four times as many each time.
 const COUNTED_FIRST: u64 = 17;
 const COUNTED_MORE: u64 = 4;
 /// Entries of one window that are told of at once: some 40 KiB.
 const AT_ONCE_MAX: u32 = 100;
-/// Kinds of entries that are told apart. Whoever invents names fills them; the others are counted together.
+/// Kinds of entries that are told apart. A client that invents names fills them; further kinds are
+/// counted together.
 const KINDS_MAX: usize = 256;
-/// Whose name stands where names are too many to be told apart.
+/// The name in an entry for names that are too many to be told apart.
 const MANY: &str = "many";
 
-/// By what entries are alike.
+/// The fields in which alike entries agree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Kind {
     user: Arc<str>,
@@ -40,7 +41,7 @@ struct Row {
     withheld: Option<AuditEntry>,
 }
 
-/// What was refused in the present window.
+/// The refusals in the present window.
 #[derive(Debug, Default)]
 pub struct Flood {
     since: Timestamp,
@@ -50,7 +51,7 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// What is to be told of now that this was refused.
+    /// Notes a refusal; gives the entries that are to be told of now.
     pub fn note(&mut self, entry: AuditEntry) -> Vec<AuditEntry> {
         let mut tell = self.ended(entry.time);
         let kind = Kind {
@@ -85,7 +86,7 @@ impl Flood {
         tell
     }
 
-    /// What was only counted and is to be told of, if the window is over.
+    /// The entries that were only counted and are to be told of, if the window is over.
     pub fn ended(&mut self, now: Timestamp) -> Vec<AuditEntry> {
         // A clock that was set back ends it, too.
         if (self.since..self.since.plus_seconds(WINDOW_SECONDS)).contains(&now) {
@@ -96,7 +97,7 @@ impl Flood {
         told
     }
 
-    /// What was only counted until now.
+    /// The entries that were only counted until now.
     #[must_use]
     pub fn withheld(&self) -> Vec<AuditEntry> {
         let rows = self.rows.values().filter_map(|row| row.withheld.clone());

@@ -28,7 +28,7 @@ impl fmt::Display for MasterAddress {
     }
 }
 
-/// What cannot be the master's address.
+/// The reason why a text or an address cannot be the master's address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MasterAddressError {
     /// There is an address, and no interface for it.

@@ -136,7 +136,7 @@ const METRIC_V6: u32 = 1024;
 /// A static route.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Route {
-    /// Where it leads; a prefix of length zero is everywhere.
+    /// The destination; a prefix of length zero is everywhere.
     pub to: IpNet,
     /// The next hop; without one, the destination is on the link.
     pub via: Option<IpAddr>,

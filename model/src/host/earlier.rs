@@ -7,8 +7,9 @@ use super::address::Route;
 use super::link::{Bond, Kind, Link, LinkName};
 
 impl HostNetwork {
-    /// Also removes the virtual links of an earlier configuration that this one no longer names, and
-    /// keeps its settings of links that this one leaves open, as the kernel does.
+    /// This configuration in the place of `earlier`. It also removes the virtual links that only the
+    /// earlier one names. Settings that this one leaves open keep their earlier values, as in the
+    /// kernel.
     #[must_use]
     pub fn replacing(mut self, earlier: &Self) -> Self {
         for link in &earlier.links {
@@ -28,9 +29,9 @@ impl HostNetwork {
         self
     }
 
-    /// What lasts once this one is carried out on a host that is as `actual`: also the cards of the
-    /// earlier one that this one does not name, and nothing that is absent: who makes a link of that
-    /// name later keeps it.
+    /// The configuration that lasts once this one is carried out on a host that is as `actual`. It also
+    /// has the cards of the earlier one that this one does not name. Absent links are not in it: a link
+    /// of that name that somebody makes later stays.
     #[must_use]
     pub fn carried_out(mut self, earlier: &Self, actual: &Self) -> Self {
         let here = |link: &Link| on_host(link, actual);
@@ -64,7 +65,7 @@ fn on_host(link: &Link, actual: &HostNetwork) -> LinkName {
     found.unwrap_or(link).name.clone()
 }
 
-/// What a link leaves open, it keeps.
+/// A link keeps the settings that the new configuration leaves open.
 fn keep(link: &mut Link, before: &Link, is_bonded: bool) {
     if link.kind.word() != before.kind.word() {
         return;

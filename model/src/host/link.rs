@@ -43,7 +43,7 @@ pub struct Link {
     pub dns: Dns,
 }
 
-/// What a link is.
+/// The kind of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A card, or any other device that is there without being asked for.

@@ -12,11 +12,11 @@ use crate::json::Malformed;
 const MTU_ETHERNET: u32 = 1500;
 /// The least MTU of IPv6 (RFC 8200); below it the kernel has no IPv6 on a link.
 const MTU_V6: u32 = 1280;
-/// What a tunnel puts before a frame: headers of Ethernet, IP, UDP and VXLAN.
+/// The bytes that a tunnel puts before a frame: headers of Ethernet, IP, UDP and VXLAN.
 const VXLAN_BYTES_V4: u32 = 50;
 const VXLAN_BYTES_V6: u32 = 70;
 
-/// What each link carries, by its own word or by those below it.
+/// The MTU of each link, by its own word or by the links below it.
 type Carried<'n> = BTreeMap<&'n LinkName, u32>;
 
 impl HostNetwork {

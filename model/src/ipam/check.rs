@@ -20,7 +20,7 @@ const RACKS_MAX: u64 = 65_536;
 
 /// How the ranges of one pool lie.
 pub(super) struct Layout {
-    /// Where the first range begins.
+    /// The beginning of the first range.
     base: u64,
     /// Addresses of a range.
     range: u64,
@@ -32,7 +32,7 @@ pub(super) struct Layout {
     last_index: u64,
     mask: u8,
     gateway: (&'static str, u64),
-    /// Whose the addresses are.
+    /// The kind of hosts that have the addresses.
     what: &'static str,
     /// The fields that place a range.
     fields: &'static str,
@@ -41,8 +41,8 @@ pub(super) struct Layout {
 impl IpamConfig {
     /// Checks that the rules can work, for every rack that they have room for.
     ///
-    /// Stricter than the system that the document describes: a range must have room for every
-    /// index and for at least one lease, or machines of one rack would get addresses of the next.
+    /// Stricter than the system that the document describes. A range must have room for every index and
+    /// for at least one lease, or machines of one rack would get addresses of the next.
     ///
     /// # Errors
     /// The first rule that cannot work, with what would.
@@ -252,7 +252,7 @@ impl Layout {
         })
     }
 
-    /// Who has this address.
+    /// The holder of the address with this number.
     fn holder(&self, number: u64) -> Option<String> {
         let behind = number.checked_sub(self.base)?;
         let (range, place) = (behind / self.range, behind % self.range);

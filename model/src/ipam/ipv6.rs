@@ -1,4 +1,4 @@
-//! Core: IPv6 addresses beside the IPv4 ones, by the same scheme: each range of IPv4 addresses has a
+//! Core: IPv6 addresses beside the IPv4 ones, by the same scheme. Each range of IPv4 addresses has a
 //! network of 64 bits, and in it a machine has its index.
 
 use std::net::Ipv6Addr;
@@ -37,7 +37,7 @@ impl IpamConfig {
         self.controllers_ipv6().map(|pool| pool.address(rack, 0, index)).transpose()
     }
 
-    /// What is wrong with the pools of IPv6 addresses.
+    /// The faults of the pools of IPv6 addresses.
     pub(super) fn wrong_ipv6(&self) -> Vec<IpamError> {
         let pools = self.pools_ipv6();
         let mut faults: Vec<_> = pools.iter().filter_map(Pool::fault).collect();

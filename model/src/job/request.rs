@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 /// Bytes that are kept of a digest: two of them meet by chance once in 2^64 requests.
 const DIGEST_BYTES: usize = 16;
 
-/// What tells one request of a user from every other: method, user and arguments, digested.
+/// A digest of method, user and arguments, which tells one request of a user from every other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestDigest([u8; DIGEST_BYTES]);
 

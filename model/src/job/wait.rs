@@ -15,7 +15,7 @@ pub enum Wait {
         lock: String,
         /// `shared` or `exclusive`.
         mode: String,
-        /// Where it is stopped: the lock itself or, when that is a set, one of its members.
+        /// The point where it is stopped: the lock itself or, when that is a set, one of its members.
         at: String,
         /// Jobs that hold what is in the way, each with its mode.
         owners: Vec<(JobId, String)>,
@@ -24,7 +24,7 @@ pub enum Wait {
     },
     /// For other jobs to end.
     Jobs {
-        /// Those that have not ended, each with the ends that are good enough; none means any.
+        /// The jobs that have not ended, each with the ends that are good enough; none means any.
         jobs: Vec<(JobId, Vec<JobStatus>)>,
     },
     /// For its turn: as many jobs run as may.
@@ -42,7 +42,7 @@ pub enum Wait {
         action: String,
         /// Jobs that run and count against a rate limit.
         running: u64,
-        /// What the operator who made the rule said of it.
+        /// The reason that the operator gave with the rule.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },

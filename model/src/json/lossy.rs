@@ -1,11 +1,11 @@
 //! Core: JSON of programs that break its rules, such as firmware, made readable.
 
-/// What replaces half a character.
+/// The escape that replaces half a surrogate pair.
 const REPLACEMENT: &str = "\\ufffd";
 
 /// The bytes as text that a parser takes. Bytes that are no UTF-8 and halves of surrogate pairs become U+FFFD,
-/// control characters become blanks, a backslash that begins no escape stands for itself, and a byte order mark
-/// goes. One odd byte in a name of hardware must not hide the rest.
+/// and control characters become blanks. A backslash that begins no escape stands for itself, and a byte
+/// order mark goes. One odd byte in a name of hardware must not hide the rest.
 #[must_use]
 pub fn lossy(bytes: &[u8]) -> String {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -26,7 +26,7 @@ pub fn lossy(bytes: &[u8]) -> String {
     good
 }
 
-/// What to write for the escape at the beginning of `text`, and how long that escape is.
+/// The text to write for the escape at the beginning of `text`, and the length of that escape.
 fn escape(text: &str) -> (&str, usize) {
     let whole = |length: usize| (&text[..length], length);
     match unit(text) {

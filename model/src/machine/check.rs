@@ -31,7 +31,7 @@ pub struct Fault {
     pub problem: Problem,
 }
 
-/// What can be wrong with a machine.
+/// A fault of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A text that is not taken.
@@ -186,7 +186,7 @@ pub fn told(faults: &[impl Display]) -> String {
 }
 
 impl MachineSpec {
-    /// What is wrong with the machine by itself, beyond what the types refuse.
+    /// The faults of the machine by itself, beyond those that the types refuse.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems: Vec<Problem> =
@@ -202,7 +202,7 @@ impl MachineSpec {
     }
 }
 
-/// What is wrong with a role.
+/// The fault of a role, if any.
 #[must_use]
 pub fn role(role: &str) -> Option<Problem> {
     let lower = role.to_ascii_lowercase();
@@ -215,23 +215,23 @@ pub fn role(role: &str) -> Option<Problem> {
     }
 }
 
-/// What is wrong with a product or data centre.
+/// The fault of a product or data centre, if any.
 #[must_use]
 pub fn text(field: &'static str, value: &str) -> Option<Problem> {
     let wrong = value.len() > TEXT_MAX || value.chars().any(char::is_control);
     wrong.then(|| Problem::text(field, value, "at most 64 printable characters"))
 }
 
-/// What is wrong with the type of a management controller.
+/// The fault of the type of a management controller, if any.
 #[must_use]
 pub fn bmc_type(kind: &str) -> Option<Problem> {
     (!is_word(kind)).then(|| Problem::text("bmc type", kind, WORD))
 }
 
-/// What is wrong with a system UUID.
+/// The fault of a system UUID, if any.
 #[must_use]
 pub fn uuid(uuid: Uuid) -> Option<Problem> {
-    /// What boards come with whose vendor never set one.
+    /// UUIDs of boards whose vendor never set one.
     const KNOWN: [u128; 3] = [
         0x0300_0200_0400_0500_0006_0007_0008_0009,
         0x0002_0003_0004_0005_0006_0007_0008_0009,
@@ -241,7 +241,7 @@ pub fn uuid(uuid: Uuid) -> Option<Problem> {
     is_one.then_some(Problem::Uuid(uuid))
 }
 
-/// What is wrong with the Ethernet addresses of a machine.
+/// The faults of the Ethernet addresses of a machine.
 #[must_use]
 pub fn macs(macs: &[MacAddress]) -> Vec<Problem> {
     let wrong = |mac: &MacAddress| mac.unusable().map(|why| Problem::Mac { mac: *mac, why });
@@ -253,7 +253,7 @@ pub fn macs(macs: &[MacAddress]) -> Vec<Problem> {
     problems
 }
 
-/// What is wrong with the labels of a machine.
+/// The faults of the labels of a machine.
 #[must_use]
 pub fn labels(labels: &Labels) -> Vec<Problem> {
     let mut problems = Vec::new();

@@ -97,7 +97,7 @@ impl FromStr for Status {
     }
 }
 
-/// What becomes of an intent that comes while another one is carried out.
+/// The effect of an intent that comes while another one is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meanwhile {
     /// It cancels that one, if it may begin where that one fails.
@@ -106,7 +106,7 @@ pub enum Meanwhile {
     Waits,
 }
 
-/// What a state is to whoever waits.
+/// The meaning of a state for a client that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// It may last.
@@ -117,9 +117,9 @@ pub enum Phase {
     Runs {
         /// Which.
         intent: Intent,
-        /// What becomes of others until then.
+        /// The effect of other intents until then.
         meanwhile: Meanwhile,
-        /// What it comes to where it fails, is canceled, or takes longer than its deadline.
+        /// The state that it comes to where it fails, is canceled, or takes longer than its deadline.
         fails: State,
     },
 }
@@ -127,7 +127,7 @@ pub enum Phase {
 macro_rules! states {
     ($($(#[doc = $doc:literal])+ $state:ident $word:literal $status:ident $provision:literal
         $deadline:expr, $phase:expr;)+) => {
-        /// Where a machine stands.
+        /// The state of a machine in its life.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
         )]
@@ -165,13 +165,13 @@ macro_rules! states {
                 match self { $(Self::$state => $deadline,)+ }
             }
 
-            /// What it is to whoever waits.
+            /// Its meaning for a client that waits.
             #[must_use]
             pub const fn phase(self) -> Phase {
                 match self { $(Self::$state => $phase,)+ }
             }
 
-            /// What it means, in a line.
+            /// Its meaning, in a line.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$state => concat!($($doc),+).trim_ascii(),)+ }
@@ -190,7 +190,8 @@ const fn wipes(fails: State) -> Phase {
     Phase::Runs { intent: Intent::Clean, meanwhile: Meanwhile::Waits, fails }
 }
 
-// What has a deadline and fails to nothing belongs to other programs: it is told, and left to them.
+// A state with a deadline that fails to nothing belongs to other programs: it is reported, and left to
+// them.
 states! {
     /// It is registered, and nothing else is known of it.
     Enrolled "enrolled" Uninitialized "enroll" None, Phase::Settled;
@@ -288,10 +289,10 @@ impl fmt::Display for State {
     }
 }
 
-/// Where a machine stands, since when and why.
+/// The state of a machine, since when and why.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Life {
-    /// Where it stands.
+    /// The state.
     #[serde(default)]
     pub state: State,
     /// When it came there; never where it has not moved since its registration.
@@ -300,10 +301,10 @@ pub struct Life {
     /// Why, where it failed or somebody said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What a job is at work for, or was last.
+    /// The intent of the job that is at work, or was last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried: Option<Carried>,
-    /// What it boots instead of its own target, as long as a ramdisk is wanted.
+    /// The target that it boots instead of its own, as long as a ramdisk is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<BootTarget>,
     /// When it gave its last sign of life, where its silence made it unreachable.
@@ -330,7 +331,7 @@ impl Life {
         *self == Self::default()
     }
 
-    /// After an event. Where the state stays, so does all else.
+    /// After an event. All else stays if the state stays.
     ///
     /// # Errors
     /// The event cannot happen here.
@@ -353,7 +354,7 @@ impl Life {
             return Ok(self.clone());
         }
         let reason = reason.map(|reason| reason.chars().take(REASON_CHARS_MAX).collect());
-        // Whoever set it, or began anew, is no part of what a job did before.
+        // A state that somebody set and a new intent are no part of a job's earlier work.
         let is_of_job =
             matches!(event, Event::Observed(_) | Event::Intent(Intent::Abort | Intent::Retire));
         let keeps_ramdisk = state.expects_ramdisk() || state == State::Rescued;
@@ -386,7 +387,7 @@ pub struct Overdue {
     pub since: Timestamp,
     /// For how many seconds it might have been there.
     pub deadline: i64,
-    /// What it comes to; nothing where another program is to move it.
+    /// The state that it comes to; none where another program is to move it.
     pub fails: Option<State>,
 }
 
@@ -397,7 +398,7 @@ impl super::Machine {
         self.life.since.unwrap_or(self.register_date)
     }
 
-    /// What is overdue of it. Nothing is during maintenance.
+    /// The overdue state, if it is overdue. Nothing is overdue during maintenance.
     #[must_use]
     pub fn overdue(&self, now: Timestamp) -> Option<Overdue> {
         let state = self.life.state;

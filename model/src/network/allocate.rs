@@ -1,7 +1,7 @@
 //! Core: which addresses a claim gets.
 //!
-//! Used addresses are known as runs, of addresses that follow each other, so that a search passes over a
-//! run at once: its cost does not grow with the number of addresses in use.
+//! Used addresses are known as runs of addresses that follow each other. A search passes over a run at
+//! once, so that its cost does not grow with the number of addresses in use.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ pub trait Used {
     /// The last address of the run of used ones that holds `address`, if it is used.
     fn run_end(&self, address: IpAddr) -> Option<IpAddr>;
 
-    /// Who has an address.
+    /// The owner of an address.
     fn owner(&self, address: IpAddr) -> Option<String>;
 }
 
@@ -43,7 +43,7 @@ pub enum AllocateError {
     /// The address lies outside.
     #[error("{address} is of no subnet of network {network}")]
     Outside {
-        /// What was asked for.
+        /// The address that was asked for.
         address: IpAddr,
         /// The network.
         network: Word,
@@ -51,7 +51,7 @@ pub enum AllocateError {
     /// No host may have the address, or another one has it.
     #[error("{address} {why}")]
     Unusable {
-        /// What was asked for.
+        /// The address that was asked for.
         address: IpAddr,
         /// Why it is not to be had.
         why: String,

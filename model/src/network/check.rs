@@ -20,7 +20,7 @@ const LINK_LOCAL: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)
 pub struct NetworkFault {
     /// The field, such as `subnets[0].pools[1]`.
     pub field: String,
-    /// What is wrong, and what is wanted.
+    /// The fault, and the value that is wanted.
     pub why: String,
 }
 

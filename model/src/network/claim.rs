@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::name::NameError;
 use crate::{Serial, Timestamp, Word};
 
-/// Who has an address.
+/// The owner of an address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Owner {
@@ -19,7 +19,7 @@ pub enum Owner {
     Name(Word),
 }
 
-/// What the text of a machine begins with: no word has a colon.
+/// The beginning of the text of a machine: no word has a colon.
 const MACHINE: &str = "machine:";
 
 impl FromStr for Owner {
@@ -57,13 +57,13 @@ pub struct Claim {
     /// The address that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<IpAddr>,
-    /// What came of it.
+    /// Its outcome.
     pub state: ClaimState,
     /// When it was made. Claims that wait are served in this order.
     pub ctime: Timestamp,
 }
 
-/// What came of a claim.
+/// The outcome of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimState {

@@ -23,7 +23,7 @@ pub enum RangeError {
     Address {
         /// What was given.
         text: String,
-        /// What may have been meant.
+        /// The form that may have been meant.
         hint: &'static str,
     },
     /// Not an address, a slash and a length.

@@ -46,7 +46,7 @@ pub struct NetworkFile {
     pub path: String,
     /// Its permissions.
     pub mode: u32,
-    /// What is in it.
+    /// Its content.
     pub content: String,
 }
 

@@ -6,7 +6,7 @@
 use super::NodeRole;
 
 crate::words! {
-    /// What a node is to the cluster, the master too.
+    /// The role of a node in the cluster, that of the master included.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     Standing {
         /// The master, which is a candidate too.
@@ -22,7 +22,7 @@ crate::words! {
     }
 }
 
-/// What happens to a node.
+/// An event of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
     /// It is asked to be a candidate, or the pool promotes it.
@@ -128,8 +128,8 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// What a request's flags ask of a node that stands so; at most one of them may be set. A flag
-    /// that is taken away where it is not set asks for nothing.
+    /// The event that a request's flags ask of a node with this standing; at most one of them may be
+    /// set. A flag that is taken away where it is not set asks for nothing.
     ///
     /// # Errors
     /// Several are set.
@@ -168,7 +168,7 @@ impl Standing {
         }
     }
 
-    /// What the node's document says.
+    /// The role in the node's document.
     #[must_use]
     pub fn role(self) -> NodeRole {
         match self {

@@ -19,7 +19,7 @@ pub struct AssetSet {
     pub content_type: ContentType,
     /// What it holds.
     pub blob: Blob,
-    /// What else is to be told of it, in place of what was.
+    /// Its options, in place of the earlier ones.
     #[serde(default)]
     pub options: BTreeMap<OptionName, OptionValue>,
 }

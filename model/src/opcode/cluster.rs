@@ -76,8 +76,8 @@ macro_rules! cluster_set_params {
     ($($(#[$doc:meta])* $known:ident: $type:ty,)+ ; $($reserved:ident,)+) => {
         /// Parameters of `OP_CLUSTER_SET_PARAMS`; what is null stays as it is.
         ///
-        /// Clients of Ganeti send every parameter of its list. Those that steer what this version
-        /// does not do yet are taken when they are null and refused by name when they are not.
+        /// Clients of Ganeti send every parameter of its list. Parameters of features that this version
+        /// lacks are taken when they are null and refused by name when they are not.
         #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct ClusterSetParams {
@@ -140,11 +140,12 @@ cluster_set_params! {
     /// never, and else 60 to 86,400. Not among Ganeti's parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     silence_deadline: Option<u32>,
-    /// What machines boot to be inspected, cleaned or rescued; `local` means nothing. Not among Ganeti's
-    /// parameters.
+    /// The target that machines boot to be inspected, cleaned or rescued; `local` means nothing. Not
+    /// among Ganeti's parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     ramdisk_image: Option<BootTarget>,
-    /// What was cut by an override was looked at: its alarm ends. Not among Ganeti's parameters.
+    /// An operator looked at the data that an override cut: its alarm ends. Not among Ganeti's
+    /// parameters.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     override_seen: bool,
     ;

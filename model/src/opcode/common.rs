@@ -21,7 +21,7 @@ pub struct Common {
     pub depends: Option<Vec<Dependency>>,
     /// Free text of the submitter.
     pub comment: Option<String>,
-    /// Who asked for it and why, oldest first.
+    /// The requesters and their reasons, oldest first.
     pub reason: Vec<ReasonEntry>,
     /// Documents that must be what somebody saw when the change is made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -30,7 +30,7 @@ pub struct Common {
 
 /// Documents of one opcode that must not have changed: a change is about one object, or a few.
 pub const UNCHANGED_MAX: usize = 16;
-/// What is said of a document that did, by which clients know it.
+/// The message about a changed document, by which clients know it.
 pub const CHANGED_MEANWHILE: &str =
     "was changed since you looked at it; look at it again, and decide anew";
 
@@ -55,7 +55,7 @@ impl Common {
 /// Source, text and nanoseconds since the epoch; on the wire a list of three.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReasonEntry(
-    /// What wrote the entry, as `gnt:client`.
+    /// The program that wrote the entry, as `gnt:client`.
     pub String,
     /// What it says.
     pub String,

@@ -32,7 +32,7 @@ pub struct GroupAdd {
     pub ipolicy: Option<Value>,
 }
 
-/// Parameters of `OP_GROUP_SET_PARAMS`. What is null stays.
+/// Parameters of `OP_GROUP_SET_PARAMS`. A parameter that is null stays as it is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSetParams {

@@ -11,7 +11,7 @@ use crate::image::{ImageFiles, ImageId, Parameter};
 pub struct ImageAdd {
     /// Name and version.
     pub image: ImageId,
-    /// What a machine loads.
+    /// The files that a machine loads.
     pub files: ImageFiles,
     /// Kernel parameters; refused beside a unified kernel image, which holds its own.
     #[serde(default)]

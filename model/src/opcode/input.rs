@@ -23,7 +23,7 @@ const PARAMETERS_USUAL: usize = 16;
 pub struct OpInput {
     /// The verb and its own parameters.
     pub op: OpCode,
-    /// What every opcode has.
+    /// The parameters that every opcode has.
     pub common: Common,
 }
 
@@ -91,8 +91,8 @@ impl<'de> Deserialize<'de> for OpInput {
     }
 }
 
-/// Sorts the fields of the flat object: common ones are read, the verb's own are kept as text
-/// until the verb is known, so that each verb can refuse fields that it does not have.
+/// Sorts the fields of the flat object. Common ones are read; the verb's own are kept as text until the
+/// verb is known. Each verb can then refuse fields that it does not have.
 struct OpInputVisitor;
 
 impl<'de> Visitor<'de> for OpInputVisitor {
@@ -230,7 +230,7 @@ impl Input {
         self.known().and_then(|input| input.common.depends.as_deref()).unwrap_or_default()
     }
 
-    /// Who asked for it and why, oldest first.
+    /// The requesters and their reasons, oldest first.
     #[must_use]
     pub fn reason(&self) -> &[ReasonEntry] {
         self.known().map(|input| input.common.reason.as_slice()).unwrap_or_default()

@@ -39,7 +39,7 @@ pub struct DhcpSet {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineAdd {
-    /// What to register: all of them, or none.
+    /// The machines to register: all of them, or none.
     pub machines: Vec<MachineSpec>,
 }
 
@@ -52,19 +52,19 @@ pub struct MachineSetParams {
     /// Values of labels to set, by name; null removes a label.
     #[serde(default)]
     pub labels: BTreeMap<String, Option<String>>,
-    /// What it is to boot; null leaves that alone.
+    /// Its boot target; null leaves that alone.
     #[serde(default)]
     pub boot: Option<BootTarget>,
     /// Kernel parameters behind those of its image; null leaves them alone.
     #[serde(default)]
     pub kernel_parameters: Option<Vec<Parameter>>,
-    /// What it is for; `boot` can be neither given nor taken away.
+    /// Its role; `boot` can be neither given nor taken away.
     #[serde(default)]
     pub role: Option<String>,
     /// Its product name; null leaves it alone.
     #[serde(default)]
     pub product: Option<String>,
-    /// Where it stands; null leaves it alone.
+    /// Its data centre; null leaves it alone.
     #[serde(default)]
     pub datacenter: Option<String>,
     /// Ethernet addresses that it has, too.
@@ -94,12 +94,12 @@ pub struct MachineSetParams {
     /// Why somebody works on it, which silences its deadlines; null leaves that alone.
     #[serde(default)]
     pub maintenance: Option<String>,
-    /// What is to be forgotten.
+    /// The properties to forget.
     #[serde(default)]
     pub clear: Vec<Clearable>,
 }
 
-/// What can be forgotten of a machine.
+/// A property of a machine that can be forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clearable {
@@ -113,9 +113,9 @@ pub enum Clearable {
     BmcIpv6,
     /// When it is to be taken out of use.
     RetireDate,
-    /// That somebody works on it: its deadlines count again.
+    /// The mark that somebody works on it: its deadlines count again.
     Maintenance,
-    /// What changed of its hardware: it is as it should be.
+    /// The changes of its hardware: it is as it should be.
     HardwareChanges,
 }
 
@@ -138,7 +138,7 @@ impl Clearable {
 pub struct MachineRemove {
     /// Which machine.
     pub serial: String,
-    /// Where it must stand in its life.
+    /// The state in its life that it must have.
     #[serde(default)]
     pub only: Removable,
 }
@@ -147,10 +147,10 @@ pub struct MachineRemove {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Removable {
-    /// Those that are not in service.
+    /// Machines that are not in service.
     #[default]
     OutOfService,
-    /// Those that are retired, as in sabakan.
+    /// Machines that are retired, as in sabakan.
     Retired,
     /// All.
     Any,
@@ -179,8 +179,8 @@ pub struct MachineExpire {
     pub state: State,
     /// When it came there.
     pub since: Timestamp,
-    /// Its last sign of life, where that ends the state: a machine in service that says nothing since becomes
-    /// unreachable, and one that was unreachable by its silence becomes healthy.
+    /// Its last sign of life, where that ends the state. A machine in service that says nothing since
+    /// becomes unreachable; one that was unreachable by its silence becomes healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sign: Option<Timestamp>,
 }
@@ -214,7 +214,7 @@ pub struct MachineDiskKeysRemove {
 pub struct MachineBmcSet {
     /// Which machine.
     pub serial: String,
-    /// Where its management controller is.
+    /// The URL of its management controller.
     pub url: BmcUrl,
     /// Which certificate it may show; null means the one that it shows now, from now on.
     #[serde(default)]
@@ -245,7 +245,7 @@ pub struct MachineBmcRemove {
 pub struct MachinePower {
     /// Which machine.
     pub serial: String,
-    /// What to do; null only tells whether it runs.
+    /// The action; null only tells whether it runs.
     #[serde(default)]
     pub action: Option<PowerAction>,
     /// From where it boots at its next start alone; null leaves that to its firmware.
@@ -275,13 +275,13 @@ pub struct MachineInspect {
 pub struct MachineProvision {
     /// Which machine.
     pub serial: String,
-    /// What is wanted of it.
+    /// The intent to carry out.
     pub target: Intent,
-    /// What it boots for that: its system from then on, or a ramdisk until that is done; null means its own
-    /// target, or the ramdisk of the cluster.
+    /// The target that it boots for that: its system from then on, or a ramdisk until that is done. Null
+    /// means its own target, or the ramdisk of the cluster.
     #[serde(default)]
     pub image: Option<BootTarget>,
-    /// What it is for from then on; null leaves that alone.
+    /// Its role from then on; null leaves that alone.
     #[serde(default)]
     pub role: Option<String>,
     /// Whether somebody switches its power by hand.

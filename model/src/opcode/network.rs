@@ -1,4 +1,5 @@
-//! Core: opcodes on networks and claims. Those that Ganeti has take its parameters, and ours beside them.
+//! Core: opcodes on networks and claims. Opcodes that Ganeti has take its parameters, and ours beside
+//! them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -103,7 +104,7 @@ impl NetworkAdd {
     }
 }
 
-/// Parameters of `OP_NETWORK_SET_PARAMS`. What is null stays.
+/// Parameters of `OP_NETWORK_SET_PARAMS`. A parameter that is null stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSetParams {
@@ -125,7 +126,7 @@ pub struct NetworkSetParams {
     pub pools: Option<Vec<IpRange>>,
     /// Addresses to keep for owners; null ends that.
     pub pre_allocated: BTreeMap<Owner, Option<IpAddr>>,
-    /// What resolves names, in place of what there is.
+    /// The name servers, in place of the earlier ones.
     pub dns_servers: Option<Vec<IpAddr>>,
     /// Largest packet in bytes; `none` for the interface's own.
     pub mtu: Option<OrNone<u16>>,
@@ -217,8 +218,8 @@ pub struct NetworkDisconnect {
     pub network_name: String,
 }
 
-/// Parameters of `OP_NETWORK_CLAIM`: all claims are made, or none. One that is there already is the same
-/// success.
+/// Parameters of `OP_NETWORK_CLAIM`: all claims are made, or none. A claim that is there already is a
+/// success, too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkClaim {

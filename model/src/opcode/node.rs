@@ -18,7 +18,7 @@ use crate::node::NodeRole;
 pub struct NodeAdd {
     /// Its host name.
     pub node_name: String,
-    /// Where its agent listens.
+    /// The address of its agent.
     #[serde(default)]
     pub primary_ip: Option<IpAddr>,
     /// Port of its agent, 1 to 65,535; null means the default.
@@ -31,8 +31,8 @@ pub struct NodeAdd {
     /// SHA-256 of the agent's enrolment certificate, in hex, as `noded enroll` shows it.
     #[serde(default)]
     pub fingerprint: Option<Fingerprint>,
-    /// The machine of the inventory that becomes it, by the token that its deployment told it: address and
-    /// certificate are learnt from there, and a machine that is a node already keeps its name and id.
+    /// The machine of the inventory that becomes the node, by the token that its deployment gave it. The
+    /// token leads to address and certificate; a machine that is a node already keeps its name and id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// Rack that its agent serves; 0 to 65,535.
@@ -108,7 +108,7 @@ pub struct NodeNetworkApply {
     /// The newest version of this template, for which the node claims addresses under its name.
     #[serde(default)]
     pub template: Option<Word>,
-    /// What was applied last, where the host drifted from it.
+    /// Whether to apply the last configuration again, where the host drifted from it.
     #[serde(default)]
     pub again: bool,
     /// Seconds after which the node goes back by itself if the master does not reach it; 10 to 3,600.
@@ -117,7 +117,7 @@ pub struct NodeNetworkApply {
 }
 
 impl NodeNetworkApply {
-    /// What was applied last on this node.
+    /// The parameters that apply the last configuration of this node again.
     #[must_use]
     pub fn again(node: &str) -> Self {
         let node_name = node.to_owned();

@@ -24,7 +24,7 @@ pub struct TagsGet {
 pub struct TagsSet {
     /// The kind of object.
     pub kind: TagKind,
-    /// What to add; those that it has already stay.
+    /// The tags to add; those that it has already stay.
     pub tags: Vec<String>,
     /// Its name; unused for the cluster.
     #[serde(default)]
@@ -37,7 +37,7 @@ pub struct TagsSet {
 pub struct TagsDel {
     /// The kind of object.
     pub kind: TagKind,
-    /// What to take away; all of it must be there.
+    /// The tags to take away; all of them must be there.
     pub tags: Vec<String>,
     /// Its name; unused for the cluster.
     #[serde(default)]

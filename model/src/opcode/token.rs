@@ -15,14 +15,14 @@ pub struct TokenAdd {
     pub token_name: Word,
     /// SHA-256 of the token.
     pub sha256: TokenDigest,
-    /// What it may do.
+    /// The role that it gives.
     pub role: Role,
     /// When it ends, in at most ten years; null means in 90 days, `never` that it does not.
     #[serde(default)]
     pub expires: TokenEnd,
 }
 
-/// When a token is to end. What nobody said must not last for ever.
+/// When a token is to end. A token whose end nobody gave must not last for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum TokenEnd {
@@ -44,7 +44,7 @@ pub enum EndWord {
 }
 
 impl TokenEnd {
-    /// That of a token without an end.
+    /// The end of a token that never ends.
     pub const NEVER: Self = Self::Word(EndWord::Never);
 
     /// The moment, of a token that was made at this one.

@@ -13,18 +13,18 @@ use crate::secret::Secret;
 
 /// Bytes of the token: as many as the digest has that it is made by.
 const TOKEN_BYTES: usize = 32;
-/// What the digests begin with, so that who is told one of them cannot tell the other.
+/// The prefixes of the digested bytes, so that a client with one of the tokens cannot derive the other.
 const NODE: &[u8] = b"gantry: a machine becomes a node\0";
 const RAMDISK: &[u8] = b"gantry: a ramdisk beside that\0";
 
-/// What a machine's configuration tells it, and the master knows. Text: 52 letters and digits, which no
-/// format has to escape.
+/// The token in a machine's configuration, which the master knows, too. Text: 52 letters and digits,
+/// which no format has to escape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineToken(Secret<[u8; TOKEN_BYTES]>);
 
 impl MachineToken {
-    /// The token of a power cycle, and that of a ramdisk in it, by the secret of that power cycle: whoever
-    /// looks itself up first is told the second.
+    /// The token of a power cycle, and that of a ramdisk in it, by the secret of that power cycle. The
+    /// client that looks itself up first is told the second.
     #[must_use]
     pub fn of(secret: &RamdiskToken) -> (Self, RamdiskToken) {
         let digest = |purpose: &[u8]| -> [u8; TOKEN_BYTES] {

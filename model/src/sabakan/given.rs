@@ -7,7 +7,7 @@ use crate::dhcp::DhcpConfig;
 use crate::rack::LEASE_SECONDS;
 use crate::time::Timestamp;
 
-/// What sabakan decides itself, whatever a client sends.
+/// Fields that sabakan decides itself, whatever a client sends.
 const DECIDED: [&str; 4] = ["index-in-rack", "ipv4", "ipv6", "register-date"];
 /// When a machine is to be taken out of use.
 const RETIRE_DATE: &str = "retire-date";
@@ -17,7 +17,7 @@ const NEVER: &str = "0001-01-01T00:00:00Z";
 const LEASE_MINUTES: &str = "lease-minutes";
 /// sabakan's name servers, with our name.
 const NAME_SERVERS: (&str, &str) = ("dns-servers", "name-servers");
-/// What sabakan takes and does not look at.
+/// A field that sabakan takes and does not look at.
 const OBSOLETE: &str = "gateway-offset";
 
 /// Machines to register. One with anything that sabakan decides has its addresses from the rules alone.
@@ -53,11 +53,12 @@ fn machine(machine: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Settings of DHCP that `given` makes of `current`. What is not given stays, but for name servers where
-/// sabakan's client asks: it always tells how long a lease lasts, and no servers where there are to be none.
+/// Settings of DHCP that `given` makes of `current`. A setting that is not given stays, but for name
+/// servers where sabakan's client asks. The client always tells how long a lease lasts, and no servers
+/// where there are to be none.
 ///
 /// # Errors
-/// Leases are to last other than ours do.
+/// Leases are to last for another time than ours.
 pub fn dhcp(given: Map<String, Value>, current: &DhcpConfig) -> Result<Map<String, Value>, String> {
     let mut config = json!(current).as_object().cloned().unwrap_or_default();
     let (theirs, ours) = NAME_SERVERS;
@@ -97,7 +98,8 @@ mod tests {
     use super::*;
     use crate::machine::MachineSpec;
 
-    /// What `sabactl machines create` of sabakan 3.1.9 makes of a serial number, a rack, a role and a type.
+    /// The request of `sabactl machines create` of sabakan 3.1.9 for a serial number, a rack, a role and
+    /// a type.
     const SENT: &str = r#"{"serial":"s1","labels":null,"rack":1,"index-in-rack":0,"role":"worker","ipv4":null,
         "ipv6":null,"register-date":"0001-01-01T00:00:00Z","retire-date":"0001-01-01T00:00:00Z",
         "bmc":{"ipv4":"","ipv6":"","type":"iDRAC-9"}}"#;
@@ -131,7 +133,7 @@ mod tests {
         assert_eq!(spec(&shown), spec(SENT));
         let ours = r#"{"serial":"s1","role":"worker","bmc":{"ipv4":"192.0.2.1"}}"#;
         assert_eq!(spec(ours).bmc.ipv4, Some([192, 0, 2, 1].into()));
-        // What is wrong stays so.
+        // Wrong values stay as they are.
         let wrong = json!([{"serial": "s1", "bmc": {"type": 7}}, 5]);
         assert_eq!(machines(wrong.clone()), Ok(wrong));
     }

@@ -12,8 +12,7 @@ use crate::machine::life::Status as State;
 use crate::machine::{Addresses, Labels, Machine};
 use crate::time::Timestamp;
 
-/// When a machine is to be taken out of use. Where nobody said that, it is when it was registered, as sabakan
-/// has it.
+/// When a machine is to be taken out of use. The default is the time of its registration, as in sabakan.
 #[must_use]
 pub fn retire_date(machine: &Machine) -> Timestamp {
     machine.retire_date.unwrap_or(machine.register_date)

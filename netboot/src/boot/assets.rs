@@ -27,7 +27,7 @@ pub(super) async fn cryptsetup(State(rack): State<Rack>, request: Request) -> Re
     served(&rack, CRYPTSETUP, request).await
 }
 
-/// An asset of the rack documents. Where two of them have it, the later upload.
+/// An asset of the rack documents. The later upload counts where two of them have it.
 async fn served(rack: &Rack, name: &str, request: Request) -> Response {
     let documents = rack.racks.all();
     let named = documents.iter().flat_map(|document| &document.assets);
@@ -45,7 +45,7 @@ async fn served(rack: &Rack, name: &str, request: Request) -> Response {
     response
 }
 
-/// What is told of an asset beside its bytes.
+/// The headers that describe an asset.
 fn head(asset: &Asset) -> HeaderMap {
     let own = [
         ("content-type".to_owned(), asset.content_type.to_string()),

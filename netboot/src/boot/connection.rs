@@ -37,15 +37,15 @@ pub(super) struct Patience {
     /// While nothing that was sent arrives, or the machine has no room for more. The kernel counts
     /// this, so that it holds for a machine that was switched off, too.
     pub(super) stalled: Duration,
-    /// For all of a connection. An image of 50 GB takes 11 hours at 10 Mbit/s; nothing that a rack boots
-    /// takes longer, and a machine that reads a byte a minute does not hold a place for days.
+    /// For all of a connection. An image of 50 GB takes 11 hours at 10 Mbit/s, and nothing that a rack
+    /// boots takes longer. A machine that reads a byte a minute does not hold a place for days.
     pub(super) life: Duration,
     /// Between two looks at whether a download comes on.
     pub(super) progress: Duration,
 }
 
 impl Patience {
-    /// What real machines get.
+    /// The limits for real machines.
     pub(super) const USUAL: Self = Self {
         head: Duration::from_secs(10),
         stalled: Duration::from_secs(60),

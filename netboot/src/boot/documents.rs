@@ -1,5 +1,5 @@
-//! What machines configure themselves by when they boot: a configuration of Ignition, or the data of
-//! cloud-init. The master rendered them into the rack's document.
+//! The documents by which machines configure themselves when they boot: a configuration of Ignition, or
+//! the data of cloud-init. The master rendered them into the rack's document.
 
 use std::net::IpAddr;
 
@@ -27,8 +27,8 @@ use crate::rack::Passing;
 pub(super) const IGNITIONS_PATH: &str = "/api/v1/boot/ignitions";
 /// Data of cloud-init, by serial number, as its data source `NoCloud` asks for them.
 pub(super) const CLOUD_INIT_PATH: &str = "/cloud-init";
-/// What cloud-init asks for that a machine may lack. It asks for a file that is missing ten times more, a
-/// second apart, and goes on at once with an empty one.
+/// The documents of cloud-init that a machine may lack. Cloud-init asks for a missing file ten times
+/// more, a second apart, and goes on at once with an empty one.
 const MAY_BE_EMPTY: &[&str] = &["vendor-data", "network-config"];
 
 /// Why a stranger gets no token.
@@ -169,7 +169,7 @@ async fn token(
     Ok(token.to_text())
 }
 
-/// What this agent and the others heard of what runs on a machine.
+/// The ramdisk of a machine, as this agent and the others heard it.
 fn heard_of(
     known: &Known<'_>,
     (number, machine): (u32, &RackMachine),

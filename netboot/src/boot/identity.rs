@@ -9,7 +9,7 @@ use model::machine::check;
 use model::rack::{RackDocument, RackMachine};
 use model::{MacAddress, Serial, Uuid};
 
-/// What is known of a machine that asks.
+/// The facts that are known of a machine that asks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Told {
     /// The serial number that it told.
@@ -25,12 +25,13 @@ pub(super) struct Told {
 pub(super) enum Unidentified {
     /// Nothing of it is known here.
     Unknown,
-    /// What it tells belongs to several machines, or not to the one that has the rest.
+    /// Its facts belong to several machines, or not to the one that has the rest.
     Contradiction(String),
 }
 
 impl Told {
-    /// By the words of a script's URL: behind `?`, `uuid=` and `mac=`. What does not read was not told.
+    /// By the words of a script's URL: behind `?`, `uuid=` and `mac=`. A value that does not parse
+    /// counts as absent.
     pub(super) fn new(
         serial: Option<Serial>,
         query: Option<&str>,
@@ -47,7 +48,7 @@ impl Told {
         Self { serial, uuid, macs }.without_placeholders()
     }
 
-    /// What vendors leave in many machines identifies none.
+    /// Values that vendors leave in many machines identify none.
     fn without_placeholders(self) -> Self {
         let Self { serial, uuid, mut macs } = self;
         macs.retain(|mac| mac.unusable().is_none());
@@ -94,7 +95,7 @@ impl Told {
         }
     }
 
-    /// What it has in common with a machine of the inventory.
+    /// The facts that it shares with a machine of the inventory.
     fn shared_with(&self, machine: &RackMachine) -> Vec<String> {
         let serial = self.serial.iter().filter(|serial| **serial == machine.serial);
         let serial = serial.map(|serial| format!("serial {serial}"));
@@ -105,7 +106,7 @@ impl Told {
         serial.chain(uuid).chain(macs).collect()
     }
 
-    /// What it tells that the machine does not have. Another card is no contradiction: it may be one of
+    /// A fact that contradicts the machine, if any. Another card is no contradiction: it may be one of
     /// which nobody told yet.
     fn other_than(&self, machine: &RackMachine) -> Option<String> {
         if let Some(serial) = self.serial.as_ref().filter(|serial| **serial != machine.serial) {
@@ -178,7 +179,7 @@ mod tests {
             ("0123456789", "uuid=00000000-0000-0000-0000-000000000000", Some(HOLDER), Ok("S2")),
             ("Default string", "", None, Err("")),
             ("S3", &format!("uuid={OTHER}&mac=00-00-00-00-00-00"), None, Err("")),
-            // Whoever tells what is of several, or of another one, is none of them.
+            // A client that tells facts of several machines, or of another one, is none of them.
             (
                 "S1",
                 "",

@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// What iPXE does with a line, as its source has it: its arguments, of each command in turn.
+    /// The arguments that iPXE makes of a line, of each command in turn, as its source has it.
     fn arguments(line: &str) -> Vec<String> {
         let words = line.split_ascii_whitespace();
         let mut command = Vec::new();
@@ -95,7 +95,7 @@ mod tests {
         Some((word[..end].rfind("${")?, end))
     }
 
-    /// What a script shows.
+    /// The text that a script shows.
     fn console(script: &str) -> String {
         let mut shown = String::new();
         for line in script.lines().skip(1).take_while(|line| *line != "exit 1") {

@@ -116,7 +116,7 @@ impl AsRef<[u8]> for Sent {
     }
 }
 
-/// What a machine asks for, if it is one of the rack and asks for itself.
+/// The request of a machine, if it is one of the rack and asks for itself.
 fn asked(rack: &Rack, ends: Ends, serial: &str, disk: &str) -> Result<KeyRequest, Box<Response>> {
     rack.answers.key.add();
     let wrong = |error: model::name::NameError| {

@@ -71,7 +71,7 @@ impl Asks<'_> {
         self.kept(Some(&serial).filter(|_| is_granted)).await
     }
 
-    /// What is known of a ramdisk that would be told its token now.
+    /// The record of a ramdisk that would be told its token now.
     fn first_telling(&self) -> Result<Option<RamdiskTold>, LedgerError> {
         if !matches!(self.asked.question, Question::Lookup { .. }) {
             return Ok(None);
@@ -148,7 +148,7 @@ fn told(observation: &Observation, ends: Ends) {
     }
 }
 
-/// What is kept of an observation of a ramdisk.
+/// The record of an observation of a ramdisk.
 fn record(seen: &Observation) -> Option<RamdiskTold> {
     let Observation::Ramdisk { rack, serial, registered, cycle, heard } = seen.clone() else {
         return None;

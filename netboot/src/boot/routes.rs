@@ -144,13 +144,13 @@ pub(super) fn is_of_boot(rack: &Rack, ends: Ends, machine: &RackMachine) -> bool
     }
 }
 
-/// Who asks about a machine.
+/// The sender of a question about a machine.
 pub(super) fn sender(rack: &Rack, ends: Ends, machine: &RackMachine) -> Sender {
     let leased = |cards: &[MacAddress]| rack.ledger.leased_by(cards, now(rack));
     Sender::of(address(rack, ends), machine, leased)
 }
 
-/// Where a request comes from.
+/// The address that a request comes from.
 pub(super) fn address(rack: &Rack, ends: Ends) -> SenderAddress {
     let address = match ends.theirs.ip().to_canonical() {
         IpAddr::V4(address) => address,
@@ -175,7 +175,7 @@ pub(super) fn name_stranger(rack: &Rack, ends: Ends, machine: &RackMachine, who:
         ),
     };
     tracing::warn!(why, "a stranger asks as a machine");
-    // Whoever looks at a script from elsewhere, or here, is no trouble of the rack.
+    // A person who looks at a script from elsewhere, or here, is no trouble of the rack.
     let is_here = from == ends.ours.ip().to_canonical();
     if who.card.is_some() || (who.is_of_rack && !is_here) {
         rack.racks.set_passing(Passing::Identity, why);
@@ -254,7 +254,7 @@ pub(super) fn find(
     })
 }
 
-/// What is wrong with an empty serial number.
+/// The fault of an empty serial number.
 const EMPTY: &str = "is empty";
 
 pub(super) fn note(rack: &Rack, of: (u32, &RackMachine), from: IpAddr, stage: BootStage) {
@@ -307,7 +307,7 @@ pub(super) fn now(rack: &Rack) -> Timestamp {
     Timestamp::from_micros(rack.clock.now_micros())
 }
 
-/// Who holds the lease of `address` now.
+/// The card that holds the lease of `address` at this time.
 pub(super) fn holder(rack: &Rack, address: Ipv4Addr, at: Timestamp) -> Option<MacAddress> {
     let lease = rack.ledger.lease(address)?;
     match lease.state {

@@ -19,9 +19,9 @@ pub const PATH_ALIAS: &str = "/api/v1/boot/coreos/ipxe";
 /// The script that shows why a machine has none, by the same words.
 pub const REFUSAL_PATH: &str = "/api/v1/boot/refusal";
 
-/// The script that every machine gets. It asks for that of the machine by all that iPXE knows of it:
-/// the serial number escaped, and a UUID and an Ethernet address, whose forms need that not. Where there
-/// is none, it shows why and leaves iPXE as a failure, so that the firmware goes on to its disk.
+/// The script that every machine gets. It asks for the machine's own script by all that iPXE knows: the
+/// escaped serial number, a UUID and an Ethernet address, whose forms need no escape. Without an answer,
+/// it shows why and leaves iPXE as a failure, so that the firmware goes on to its disk.
 ///
 /// iPXE 2.0 may have it before the card is open or has an address.
 #[must_use]
@@ -102,8 +102,8 @@ fn configuring(server: SocketAddr, machine: &RackMachine, given: &[String]) -> V
     ignition.into_iter().chain(cloud_init).collect()
 }
 
-/// The kernel parameters that tell an agent in a ramdisk where to look itself up, and where to tell what the
-/// machine is made of, unless the operator told it. It tries `servers` in turn; its inspection goes to the
+/// The kernel parameters that tell an agent in a ramdisk where to look itself up and where to report the
+/// hardware, unless the operator gave them. It tries `servers` in turn; its inspection goes to the
 /// first, since old agents take only one there.
 fn inspecting(servers: &[SocketAddr], machine: &RackMachine, given: &[String]) -> Vec<String> {
     let is_ramdisk = machine.ramdisk.as_ref().is_some_and(|ramdisk| ramdisk.boots);

@@ -66,7 +66,7 @@ impl Scene {
         self.ledger.close().unwrap();
     }
 
-    /// Whoever asks from here holds the lease of this card.
+    /// A client that asks from here holds the lease of this card.
     pub(super) async fn lease(&self, mac: model::MacAddress) {
         self.lease_at([127, 0, 0, 1], mac).await;
     }
@@ -151,8 +151,8 @@ async fn routes() {
     scene.end().await;
 }
 
-/// Only what was sent is a stage: of each path, what it notes where it is not there, where only its head is
-/// asked for, and where it is sent.
+/// Only an answer that was sent is a stage. The test asks each path where it is not there, for its head
+/// alone, and where it is sent.
 #[tokio::test]
 async fn a_stage_is_noted_for_an_answer_that_was_sent() {
     let mac = model::MacAddress::new([2, 0, 0, 0, 0, 9]);
@@ -173,7 +173,7 @@ async fn a_stage_is_noted_for_an_answer_that_was_sent() {
     let noted = async |head: String| {
         let answer = scene.ask(&head).await;
         let status: u16 = answer.split(' ').nth(1).unwrap().parse().unwrap();
-        // What was noted before is durable when this is.
+        // Earlier notes are durable once this lease is.
         scene.lease(mac).await;
         let (events, _) = scene.ledger.pending(100);
         let stage = |event: &Event| match &event.observation {
@@ -212,8 +212,8 @@ async fn a_stage_is_noted_for_an_answer_that_was_sent() {
     scene.end().await;
 }
 
-/// What a machine configures itself by names the address by which it reached the agent, and what it got is
-/// noted.
+/// The configuration of a machine names the address by which it reached the agent, and the documents
+/// that it got are noted.
 #[tokio::test]
 async fn a_machine_fetches_its_configuration() {
     let mut document = rack(5, 1);
@@ -319,7 +319,7 @@ async fn a_placeholder_is_no_identity() {
     scene.end().await;
 }
 
-/// Whoever has the card of one machine and tells the serial number of another is neither.
+/// A client with the card of one machine and the serial number of another is neither.
 #[tokio::test]
 async fn a_contradiction_is_refused() {
     let mut document = rack(5, 1);

@@ -77,8 +77,8 @@ impl Stage {
     }
 }
 
-/// What the sender of `packet` can boot as (RFC 4578 and its registry: 0 is a BIOS, 7 is UEFI on
-/// x64), if it tells: the option first, which may name several, then the vendor class.
+/// The architecture that the sender of `packet` can boot as, if it tells (RFC 4578 and its registry: 0
+/// is a BIOS, 7 is UEFI on x64). The option counts first, which may name several, then the vendor class.
 #[must_use]
 pub fn architecture(packet: &Packet) -> Option<u16> {
     let vendor = || architecture_in(packet.option(option::VENDOR_CLASS).unwrap_or_default());

@@ -24,7 +24,7 @@ const GUESTS_SHARE: usize = 8;
 /// Longest base of boot URLs: a whole URL must fit one option of 255 bytes.
 pub const BOOT_BASE_URL_MAX: usize = 200;
 
-/// What a server serves.
+/// The ranges that a server serves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
     /// The ranges, of networks that do not overlap.
@@ -51,8 +51,8 @@ pub struct ServedRange {
     /// Addresses that other agents lease. Their leases are renewed here where they were told, since any
     /// agent of a rack does that.
     pub others: BTreeMap<Ipv4Addr, OtherPart>,
-    /// When, in microseconds since the epoch, all leases have ended that agents renewed which left the
-    /// rack: such an agent tells nobody what it did. 0 where none left.
+    /// The time, in microseconds since the epoch, when all leases have ended that agents renewed before
+    /// they left the rack. An agent that left tells nobody what it did. 0 where none left.
     pub settled_us: i64,
     /// The other agents of the rack, each of which may renew what this one gave.
     pub peers: BTreeSet<NodeName>,
@@ -70,20 +70,20 @@ pub struct ServedRange {
     pub domain: Option<NodeName>,
     /// Seconds of a lease, from [`LEASE_SECONDS_MIN`]; [`LEASE_SECONDS_INFINITE`] never ends.
     pub lease_seconds: u32,
-    /// Where boot files are served, such as `http://10.69.0.3:10080`, without a slash at the end.
+    /// The base URL of boot files, such as `http://10.69.0.3:10080`, without a slash at the end.
     pub boot_base_url: String,
     /// Decide and send nothing.
     pub observe: bool,
     /// Whether switches on the clients' own link may add option 82.
     pub trusted_circuits: bool,
-    /// What switches load that boot by ONIE; none are told anything without it.
+    /// The installer for switches that boot by ONIE; none are told anything without it.
     pub onie: Option<Onie>,
-    /// What clients know this server by (option 54), as a rule the interface address; renewals are
-    /// sent to it.
+    /// The address by which clients know this server (option 54), as a rule the interface address;
+    /// renewals are sent to it.
     pub server_id: Ipv4Addr,
 }
 
-/// What cards get that are in no inventory: guests.
+/// The rules for cards that are in no inventory: guests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestRules {
     /// The cards of the machines.
@@ -94,7 +94,7 @@ pub struct GuestRules {
 
 impl GuestRules {
     /// The rules for an agent that gives so many addresses, in a rack with so many machines whose cards
-    /// are known: guests get what the machines leave, and at least one address in `GUESTS_SHARE`.
+    /// are known. Guests get what the machines leave, and at least one address in `GUESTS_SHARE`.
     #[must_use]
     pub fn new(
         known: Arc<BTreeSet<MacAddress>>,
@@ -117,20 +117,20 @@ impl GuestRules {
 /// The part of a range that another agent leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherPart {
-    /// That agent; none while the part is on its way from one to another.
+    /// The agent; none while the part is on its way from one to another.
     pub agent: Option<NodeName>,
     /// From when it leases.
     pub from_us: i64,
 }
 
-/// Whose an address is to give.
+/// The agent that gives an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Giver<'a> {
-    /// This agent's.
+    /// This agent.
     Us,
-    /// That of another agent.
+    /// Another agent of the rack.
     Agent(&'a NodeName),
-    /// Nobody's at the moment: its part is on its way.
+    /// Nobody at the moment: its part is on its way.
     Nobody,
 }
 
@@ -139,7 +139,7 @@ pub enum Giver<'a> {
 pub struct Onie {
     /// Where it is.
     pub url: String,
-    /// Who is told: the machines of the inventory.
+    /// The cards that are told: those of machines of the inventory.
     pub known: Arc<BTreeSet<MacAddress>>,
 }
 
@@ -217,8 +217,9 @@ impl ServedRange {
             && ![self.interface_address, self.server_id].contains(&address)
     }
 
-    /// Whether clients may know a relay by `address` in our place (RFC 5107): its own, where it is on
-    /// their network, or one of that network which is nobody else's, for all that is known here.
+    /// Whether clients may know a relay by `address` in our place (RFC 5107). The relay's own address is
+    /// good. A relay elsewhere may also use an address of this network that is nobody else's, for all
+    /// that is known here.
     #[must_use]
     pub fn may_stand_in(&self, address: Ipv4Addr, relay: Ipv4Addr) -> bool {
         let is_free = !self.leases(address) && !self.excluded.contains(&address);
@@ -243,7 +244,7 @@ impl ServedRange {
         self.guests.as_ref().is_some_and(|rules| !knows(rules))
     }
 
-    /// Whose `address` is to give at `now`: an agent that takes a part over waits until no lease of the
+    /// The agent that gives `address` at `now`: one that takes a part over waits until no lease of the
     /// one before can live.
     #[must_use]
     pub fn giver(&self, address: Ipv4Addr, now: i64) -> Giver<'_> {
@@ -263,9 +264,9 @@ impl ServedRange {
         self.giver(address, now) == Giver::Us
     }
 
-    /// Seconds that a lease of `address` may last which is given or renewed at `now`; none where that
-    /// is too short for a lease, or where nobody knows yet who takes the address over. An agent that does
-    /// counts on it that no lease of an earlier one lives by then.
+    /// Seconds that a lease of `address` may last which is given or renewed at `now`. None where that is
+    /// too short for a lease, or where nobody knows yet who takes the address over. An agent that takes
+    /// it over counts on it that no earlier lease lives by then.
     #[must_use]
     pub fn seconds_of(&self, address: Ipv4Addr, now: i64) -> Option<u32> {
         let Some(other) = self.others.get(&address) else { return Some(self.lease_seconds) };

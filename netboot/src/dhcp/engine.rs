@@ -54,7 +54,7 @@ struct Exchange<'a> {
     arrival: &'a Arrival,
     range: &'a ServedRange,
     client: Identity,
-    /// What is known of a client that is in no inventory.
+    /// The facts that are known of a client that is in no inventory.
     guest: Option<Guest>,
     now: i64,
 }
@@ -95,8 +95,8 @@ impl Engine {
     }
 
     /// Takes leases that another agent of the rack told of; those of networks that are not served here
-    /// are ignored. That an address is not leased at the moment does not matter: it may be on its way to
-    /// this agent.
+    /// are ignored. An address that is not leased here at the moment counts, too: it may be on its way
+    /// to this agent.
     pub fn learn(&mut self, agent: &NodeName, told: Vec<LeaseRecord>, now: i64) -> Vec<Learned> {
         self.look_at_the_clock(now);
         let ranges = &self.config.ranges;
@@ -135,7 +135,7 @@ impl Engine {
         self.leases.end(address, now)
     }
 
-    /// What is known of each address, by address: leases, ended ones, quarantines.
+    /// The record of each address, by address: leases, ended ones, quarantines.
     pub fn records(&self) -> impl Iterator<Item = LeaseRecord> {
         self.leases.records()
     }
@@ -186,7 +186,7 @@ impl Engine {
                 Ok(effects)
             }
             Err(Ignored::OtherServer) => {
-                // Whoever it waits for has answered.
+                // The server that the client waits for has answered.
                 self.deferrals.end(&exchange.client);
                 Err(Ignored::OtherServer)
             }
@@ -209,7 +209,7 @@ impl Engine {
     }
 }
 
-/// What stays of an effect in a network that is only observed.
+/// The part of an effect that remains in a network that is only observed.
 fn withheld(effect: Effect) -> Option<Effect> {
     match effect {
         Effect::Reply(out) | Effect::Persist { reply: Some(out), .. } => {
@@ -220,7 +220,7 @@ fn withheld(effect: Effect) -> Option<Effect> {
     }
 }
 
-/// What every message must have.
+/// Checks the fields that every message must have.
 fn admit(packet: &Packet) -> Result<(MessageType, Identity), Ignored> {
     if packet.header.op != BOOT_REQUEST {
         return Err(Ignored::NotFromClient);
@@ -248,8 +248,8 @@ fn check_relay(config: &Config, packet: &Packet, arrival: &Arrival) -> Result<()
     if one_host && relay != arrival.interface { Ok(()) } else { Err(Ignored::RelayAddress) }
 }
 
-/// The range of the client's network: the relay's link (RFC 3527), or the network of the address
-/// that a client uses when it writes to us directly, perhaps through routers, or our own link.
+/// The range of the client's network: the relay's link (RFC 3527), or else our own link. A client that
+/// writes to us directly, perhaps through routers, is on the network of the address that it uses.
 fn range_of(config: &Config, packet: &Packet, arrival: &Arrival) -> Option<usize> {
     let header = &packet.header;
     let ours = |range: &ServedRange| {
@@ -304,7 +304,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// What to tell where no address was left.
+    /// The observation where no address was left.
     fn full(&self, why: Ignored, leases: &Leases) -> Observation {
         let range = leases.use_of(self.range, self.now);
         let guests_max = self.range.guests.as_ref().map(|rules| rules.addresses_max);
@@ -314,7 +314,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// What to tell of firmware that asks for what is not served.
+    /// The observation of firmware that asks for what is not served.
     fn stranded(&self, told: &mut LogLimit) -> Option<Effect> {
         let stage = Stage::of(self.packet);
         (stage.is_stranded() && told.may_tell(&self.client, self.now)).then(|| {

@@ -1,12 +1,12 @@
 //! Core: who holds which address.
 //!
 //! An address is *offered* (for a moment, known in memory only), *bound*, *released* or *declined*.
-//! That a binding has expired is not a state but a comparison with the clock. Whatever has ended
-//! stays as a memory: its client gets the same address again as long as nobody else needed it.
+//! The expiry of a binding is not a state but a comparison with the clock. Whatever has ended stays as a
+//! memory: its client gets the same address again as long as nobody else needed it.
 //!
 //! In a rack with several agents one of them gives an address to clients, and the others only renew it
 //! for the client that holds it. The giver gives it to another client when that one returned it, or when
-//! its lease is over by the word of every agent that might have renewed it.
+//! every agent that might have renewed its lease says that it is over.
 //!
 //! `record` is what is durable, `table` finds it, `guests` keeps addresses for machines, and `news`
 //! says whose word counts. Times are microseconds since the epoch.
@@ -30,11 +30,11 @@ mod news;
 mod record;
 mod table;
 
-/// How long an offer keeps its address from others: clients answer within seconds, the slowest
-/// firmware after some twenty; a flood of discoveries must not hold a rack's few addresses longer.
+/// How long an offer keeps its address from others. Clients answer within seconds, the slowest firmware
+/// after some twenty; a flood of discoveries must not hold a rack's few addresses longer.
 pub const OFFER_HOLD_US: i64 = 30 * 1_000_000;
-/// How long an address stays unused after a client found it in use by another: time to look for
-/// the culprit, but short enough that one broken interface does not eat a rack's range for good.
+/// How long an address stays unused after a client found it in use by another. The time is enough to
+/// look for the culprit, and too short for one broken interface to eat a rack's range for good.
 pub const QUARANTINE_US: i64 = 3_600 * 1_000_000;
 /// Addresses that one client keeps in quarantine: a second interface may clash once more, but no client
 /// takes a rack's range from the others.
@@ -54,7 +54,7 @@ const LEASE_US: i64 = 3_600 * 1_000_000;
 /// Addresses remembered: every address of every range. Each takes about 100 bytes.
 pub const ADDRESSES_MAX: usize = RANGES_MAX * RANGE_ADDRESSES_MAX as usize;
 
-/// What a client is to an address.
+/// The standing of a client to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// It holds the address by a lease.
@@ -93,7 +93,8 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// What was durable when the agent started. Records beyond [`ADDRESSES_MAX`] are left out.
+    /// The leases that were durable when the agent started. Records beyond [`ADDRESSES_MAX`] are left
+    /// out.
     pub fn restore(records: impl IntoIterator<Item = LeaseRecord>) -> Self {
         let mut leases = Self::default();
         for record in records.into_iter().take(ADDRESSES_MAX) {
@@ -142,7 +143,7 @@ impl Leases {
         }
     }
 
-    /// What `client` is to `address`, which is on the network of `range`.
+    /// The standing of `client` to `address`, which is on the network of `range`.
     #[must_use]
     pub fn standing(
         &self,
@@ -175,9 +176,9 @@ impl Leases {
         }
     }
 
-    /// Keeps an address of `range` for `client` until it asks for it: the one it holds, or held
-    /// last, or wishes for, or the lowest that nobody has had, or the one that is unused for
-    /// longest. `None` if none is free. Addresses that other agents give are none of these.
+    /// Keeps an address of `range` for `client` until it asks for it. The order is: the one it holds,
+    /// held last, or wishes for, the lowest that nobody has had, the one that is unused for longest.
+    /// `None` if none is free. Addresses that other agents give are none of these.
     pub fn offer(
         &mut self,
         range: &ServedRange,
@@ -312,8 +313,8 @@ impl Leases {
         all.filter(|(_, entry)| entry.is_declined() && entry.is_live(now)).count()
     }
 
-    /// Takes back what was noted while the clock was ahead: nothing lasts longer from `now` on than a lease
-    /// of `lease_us`, or a quarantine, and nothing is known of a time that is still to come.
+    /// Takes back what was noted while the clock was ahead. Nothing lasts longer from `now` on than a
+    /// lease of `lease_us`, or a quarantine, and nothing is known of a time that is still to come.
     pub fn shorten(&mut self, lease_us: i64, now: i64) {
         self.table.change_durable(|state, since_us| {
             *state = state.capped(lease_us, now);
@@ -401,7 +402,7 @@ impl Leases {
             .map(|(address, _)| address)
     }
 
-    /// Whether an address that is not held, for all that is known here, may go to another client: all
+    /// Whether an address that is not held, for all that is known here, may go to another client. All
     /// agents say so, or its host can be asked, or it rested for long.
     fn may_be_given(&self, range: &ServedRange, address: Ipv4Addr, now: i64) -> bool {
         let lease = self.lease_ended(address).map(|ended| ended.max(self.began_us));
@@ -410,9 +411,9 @@ impl Leases {
         !range.relays_only || self.is_agreed(range, address, now) || has_rested()
     }
 
-    /// Whether all agents say that no lease of the address lives which this agent does not know: each was
-    /// heard after its last lease ended, and after this agent took it over, or left the rack so long ago
-    /// that no lease lives which it renewed.
+    /// Whether all agents say that no lease of the address lives which this agent does not know. Each
+    /// was heard after its last lease ended, and after this agent took it over. An agent that left the
+    /// rack did so long ago, so that no lease lives which it renewed.
     fn is_agreed(&self, range: &ServedRange, address: Ipv4Addr, now: i64) -> bool {
         let lease = self.lease_ended(address);
         let lease = lease.map(|ended| ended.saturating_add(CLOCKS_DIFFER_US));

@@ -1,8 +1,8 @@
 //! Core: how many messages clients, circuits and links may send.
 //!
-//! One client in a loop, one port of a switch, one network: what each sends beyond its limit is
-//! dropped before it costs an address or a flush, and nobody else notices. A client is known by
-//! where it is and who it says it is, so that nobody uses up the messages of a client elsewhere.
+//! Each client, each circuit (a port of a switch) and each link has a limit. Messages beyond it are
+//! dropped before they cost an address or a flush, and nobody else notices. A client is known by its
+//! place and its identity, so that nobody uses up the messages of a client elsewhere.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -17,8 +17,8 @@ const CIRCUIT: Limit = Limit { burst: 256, per_second: 64 };
 /// A link: above what the disk makes durable, and a storm of thousands of machines that wake at once
 /// fits in the burst. It keeps a flood of made-up clients to part of one processor.
 const LINK: Limit = Limit { burst: 50_000, per_second: 50_000 };
-/// Clients and circuits that are remembered, each in two generations: more than the machines of a
-/// row. Who makes up clients pushes others out, and they begin anew with a whole burst.
+/// Clients and circuits that are remembered, each in two generations: more than the machines of a row.
+/// An attacker that makes up clients pushes others out, and they begin anew with a whole burst.
 const REMEMBERED_MAX: usize = 4_096;
 
 /// So many at once, so many a second after that.
@@ -28,7 +28,7 @@ struct Limit {
     per_second: i64,
 }
 
-/// What was sent too often.
+/// Messages that came too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limited {
     /// By one client.
@@ -87,10 +87,10 @@ impl<K: Ord> Table<K> {
     }
 }
 
-/// Where a message entered the network: our link, the relay, its circuit.
+/// The way of a message into the network: our link, the relay, its circuit.
 type Way = (usize, Ipv4Addr, Option<Circuit>);
 
-/// What was sent of late.
+/// The recent messages of links, circuits and clients.
 #[derive(Debug)]
 pub struct Limits {
     links: BTreeMap<usize, Taken>,

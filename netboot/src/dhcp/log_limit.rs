@@ -7,8 +7,8 @@ use super::packet::Identity;
 /// Between two lines of one client: a machine that tries again for ever is seen, and the log stays
 /// readable.
 const INTERVAL_US: i64 = 3_600 * 1_000_000;
-/// Clients that are remembered: more than the machines of a row. Who makes up clients fills the
-/// table, and then gets no more lines than this an hour.
+/// Clients that are remembered: more than the machines of a row. An attacker that makes up clients fills
+/// the table, and then gets no more lines than this an hour.
 const CLIENTS_MAX: usize = 1_024;
 
 /// When the log last told of which client.

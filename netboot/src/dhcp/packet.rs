@@ -1,8 +1,8 @@
 //! Core: DHCPv4 messages on the wire (RFC 2131 section 2, RFC 2132, RFC 3396).
 //!
-//! Reading never fails past the magic cookie: an option that makes no sense costs that option only.
-//! [`option`] numbers what is spoken here, `scan` reads the option areas, [`identity`] says who a
-//! client is, [`onie`] knows switches, [`encode`] writes replies.
+//! Reading never fails past the magic cookie: an option that makes no sense costs that option only. The
+//! options in use have their numbers in [`option`]; `scan` reads the option areas. A client has an
+//! [`identity`]. Switches are known to [`onie`]; [`encode`] writes replies.
 #![warn(clippy::indexing_slicing)]
 
 pub mod encode;

@@ -30,7 +30,7 @@ const RECEIVED_MAX: usize = 256;
 /// Commands that wait: they come from few places, which wait for the answer.
 const COMMANDS_MAX: usize = 8;
 
-/// Where leases become durable.
+/// The store that makes leases durable.
 pub trait LeaseStore: Send + Sync + 'static {
     /// Whether leases would become durable, as far as is known. No address is offered otherwise: its
     /// client would ask in vain, and not hear another server.
@@ -57,20 +57,20 @@ pub trait LeaseStore: Send + Sync + 'static {
 #[error("cannot make DHCP leases durable")]
 pub struct PersistError(#[source] pub Box<dyn Error + Send + Sync>);
 
-/// What a server needs.
+/// The parts of a server.
 #[derive(Debug)]
 pub struct Parts<S> {
     /// Configuration and leases.
     pub engine: Engine,
     /// The interfaces to listen on.
     pub links: Vec<Link>,
-    /// Where leases go.
+    /// The store of leases.
     pub store: S,
     /// Where observations go. When it is full they are dropped and counted: DHCP does not wait.
     pub observations: mpsc::Sender<Observation>,
     /// The time.
     pub clock: Clock,
-    /// Where it counts; a server that follows another one goes on with its numbers.
+    /// Its counters; a server that follows another one goes on with the same numbers.
     pub counters: Arc<Counters>,
 }
 
@@ -154,12 +154,12 @@ enum Command {
     End(Ipv4Addr, oneshot::Sender<Result<Option<LeaseRecord>, PersistError>>),
 }
 
-/// What another agent told of leases.
+/// Leases that another agent told of.
 #[derive(Debug)]
 pub struct LeaseNews {
-    /// That agent.
+    /// The other agent.
     pub agent: NodeName,
-    /// What it told.
+    /// The leases.
     pub told: Vec<LeaseRecord>,
     /// When it was asked, by the clock of this agent, if this is all that it knew.
     pub asked_us: Option<i64>,
@@ -210,7 +210,7 @@ impl Handle {
         self.command(Command::Configure(config, reply), answer).await
     }
 
-    /// What is known of each address, by address.
+    /// The record of each known address, by address.
     ///
     /// # Errors
     /// [`Stopped`].

@@ -1,7 +1,7 @@
 //! Looks for DHCP servers that are no agents, on the interfaces that this agent serves.
 //!
-//! It asks as a client: a DISCOVER of its own, which agents know by its vendor class and do not
-//! answer. Who offers an address is another server.
+//! It asks as a client: a DISCOVER of its own, which agents know by its vendor class and do not answer.
+//! A host that offers an address is another server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -37,7 +37,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 const NAMED_MAX: usize = 8;
 /// Longest message that is read: a frame.
 const DATAGRAM_MAX: usize = 1_500;
-/// Where the hardware address is in a message.
+/// Offset of the hardware address in a message.
 const HARDWARE_AT: usize = 28;
 
 /// When each interface was last looked at.

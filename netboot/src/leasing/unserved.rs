@@ -83,8 +83,8 @@ impl Unserved {
         Some(address_missing(text, &place))
     }
 
-    /// An address for this host in a network that it was never seen in: the one that the boot side
-    /// has by its options, or the first that nobody has by the documents.
+    /// An address for this host in a network that it was never seen in. This is the address that the
+    /// options give to the boot side, or the first that no document gives to anybody.
     fn address_in(&self, network: Ipv4Net, documents: &[Arc<RackDocument>]) -> Ipv4Addr {
         if let IpAddr::V4(boot) = self.boot
             && network.contains(&boot)

@@ -5,14 +5,14 @@ use std::net::Ipv4Addr;
 
 use model::Serial;
 
-/// What other agents are told of.
+/// A subject of news for other agents.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Changed {
     /// The lease of an address.
     Lease(Ipv4Addr),
-    /// What was heard of a machine's ramdisk.
+    /// The record of a machine's ramdisk.
     Ramdisk(u32, Serial),
-    /// Where the agent serves machines.
+    /// The addresses at which the agent serves machines.
     Places,
 }
 
@@ -39,7 +39,7 @@ impl Changes {
         self.last
     }
 
-    /// What changed after this number, oldest change first.
+    /// The changes after this number, oldest change first.
     pub(super) fn after(&self, number: u64) -> impl Iterator<Item = (u64, &Changed)> + '_ {
         let later = self.order.range(number.saturating_add(1)..);
         later.map(|(number, changed)| (*number, changed))

@@ -22,7 +22,7 @@ pub enum LedgerError {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -47,7 +47,7 @@ pub enum LedgerError {
         key: String,
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The JSON parser's error.
         #[source]
         error: serde_json::Error,
     },

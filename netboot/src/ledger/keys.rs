@@ -14,7 +14,7 @@ pub(super) const RAMDISKS: &str = "ramdisks/";
 /// Directory of events.
 pub(super) const EVENTS: &str = "outbox/event-";
 
-/// Whose state this is.
+/// The node that the state belongs to.
 pub(super) fn owner() -> Key {
     key("owner")
 }
@@ -24,7 +24,7 @@ pub(super) fn epoch() -> Key {
     key("epoch")
 }
 
-/// Who may call.
+/// The allowed callers.
 pub(super) fn allow_list() -> Key {
     key("allow-list")
 }
@@ -54,7 +54,7 @@ pub(super) fn lease(address: Ipv4Addr) -> Key {
     key(&format!("{LEASES}{address}"))
 }
 
-/// What was heard of one machine's ramdisk.
+/// The record of one machine's ramdisk.
 pub(super) fn ramdisk(rack: u32, serial: &Serial) -> Key {
     key(&format!("{RAMDISKS}{rack}/{}", serial.escaped()))
 }

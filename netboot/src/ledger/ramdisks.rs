@@ -1,4 +1,4 @@
-//! What was heard of the ramdisks of machines. It is kept as long as a rack document expects them.
+//! Records of the ramdisks of machines. A record is kept as long as a rack document expects the ramdisk.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -14,13 +14,13 @@ use super::changes::Changed;
 use super::{Ledger, LedgerError, State, keys, put};
 use crate::dhcp::{LeaseRecord, LeaseState};
 
-/// What was heard, by rack and machine.
+/// Records of ramdisks, by rack and machine.
 pub type Ramdisks = BTreeMap<(u32, Serial), RamdiskTold>;
 
-/// What decisions are made by.
+/// The records that decisions are based on.
 #[derive(Debug)]
 pub struct Known<'a> {
-    /// What was heard of ramdisks.
+    /// Records of ramdisks.
     pub ramdisks: &'a Ramdisks,
     leases: &'a BTreeMap<Ipv4Addr, LeaseRecord>,
 }
@@ -38,7 +38,7 @@ impl Known<'_> {
     }
 }
 
-/// What is waited for until something is durable.
+/// A change that is not durable yet.
 #[derive(Debug)]
 pub struct Durable(oneshot::Receiver<()>);
 
@@ -114,7 +114,8 @@ impl Ledger {
         self.hear(at, boots).map(drop)
     }
 
-    /// Takes what another agent of the rack heard, as far as it is news. That one tells the master.
+    /// Takes another agent's records of the rack, as far as they are news. The other agent tells the
+    /// master.
     ///
     /// # Errors
     /// The store does not take it.
@@ -179,7 +180,7 @@ impl Ledger {
     }
 }
 
-/// What the master is told of it.
+/// The observation of a record, for the master.
 #[must_use]
 pub fn observed(record: &RamdiskTold) -> Observation {
     let RamdiskTold { rack, serial, registered, cycle, heard } = record.clone();
@@ -190,7 +191,7 @@ fn kept(record: &RamdiskTold) -> Change {
     put(keys::ramdisk(record.rack, &record.serial), record)
 }
 
-/// What two agents heard of one machine.
+/// The record of one machine, joined from the records of two agents.
 fn joined(one: &RamdiskTold, other: &RamdiskTold) -> RamdiskTold {
     let of = |record: &RamdiskTold| (record.registered, record.cycle);
     match of(one).cmp(&of(other)) {

@@ -19,7 +19,7 @@ use crate::dhcp::packet::Identity;
 use crate::dhcp::{LeaseRecord, LeaseState};
 use crate::outbox::Outbox;
 
-/// Whose state a store holds.
+/// The node that a store belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Owner {
     cluster_uuid: Uuid,
@@ -32,14 +32,14 @@ impl Owner {
     }
 }
 
-/// What a store holds.
+/// The content of a store.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) restored: Restored,
     pub(super) outbox: Outbox,
     pub(super) leases: BTreeMap<Ipv4Addr, LeaseRecord>,
     pub(super) ramdisks: Ramdisks,
-    /// What belongs to somebody else, to be removed.
+    /// Keys of another owner, to be removed.
     pub(super) foreign: Vec<Key>,
 }
 

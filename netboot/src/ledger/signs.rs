@@ -15,7 +15,7 @@ use crate::outbox::EVENTS_MAX;
 /// known there within half a minute.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// What a sign tells.
+/// The meaning of a sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heard {
     /// It is the first of its boot, or no sign at all.
@@ -41,8 +41,8 @@ struct Last {
 }
 
 impl Signs {
-    /// Takes in an observation, made `now` after the start. What comes before a system is up begins another
-    /// boot.
+    /// Takes in an observation, made `now` after the start. A stage before the system is up begins
+    /// another boot.
     pub(super) fn hear(&mut self, now: Duration, observation: &Observation) -> Heard {
         let Observation::Boot { rack, serial, stage, registered, cycle, .. } = observation else {
             return Heard::First;

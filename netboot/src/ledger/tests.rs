@@ -157,7 +157,7 @@ fn a_damaged_document_is_named() {
     assert!(error.to_string().contains("`epoch`"), "{error}");
 }
 
-/// Whoever had the address of a damaged record may have it still.
+/// A client that had the address of a damaged record may have it still.
 #[tokio::test]
 async fn a_damaged_record_blocks_no_other() {
     let dir = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ use crate::dhcp::leases::CLOCKS_DIFFER_US;
 use crate::dhcp::{Config, ServedRange};
 use crate::rack::BootPlaces;
 
-/// Where the server listens: a link of [`Config`]'s ranges.
+/// A place where the server listens: a link of [`Config`]'s ranges.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Listener {
     /// A whole interface, on DHCP's own port.
@@ -43,18 +43,18 @@ impl Listener {
     }
 }
 
-/// Where to listen, in the order of the ranges, and what to serve there.
+/// The places to listen at, in the order of the ranges, and the configuration for them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Compiled {
     /// One place for each range that can be served here.
     pub places: BTreeSet<Listener>,
-    /// What is served.
+    /// The configuration of the server.
     pub config: Config,
     /// Our addresses in networks of racks that yield to other servers.
     pub yielding: BTreeSet<Ipv4Addr>,
     /// The ranges, as the master is told of them.
     pub served: Vec<LeaseRangeServed>,
-    /// Where machines are served by HTTP, by rack.
+    /// Addresses at which machines are served by HTTP, by rack.
     pub boot: BootPlaces,
     /// Networks of ranges that cannot be served here, since no place has an address in them.
     pub unserved: Vec<Ipv4Net>,
@@ -156,7 +156,7 @@ fn share(served: &mut ServedRange, range: &LeaseRange, all: &[Part], own: &NodeN
     }
 }
 
-/// What the master is told of a range that is served.
+/// A range that is served, as the master is told of it.
 fn told(rack: u32, served: &ServedRange) -> LeaseRangeServed {
     let own = served.addresses().filter(|address| !served.others.contains_key(address)).count();
     let addresses = served.addresses().count();
@@ -168,7 +168,7 @@ fn peers(document: &RackDocument, own: &NodeName) -> BTreeSet<NodeName> {
     document.agents.iter().map(|agent| agent.name.clone()).filter(|name| name != own).collect()
 }
 
-/// What the rack's switches load: those that are in its inventory.
+/// The installer for the rack's switches: those that are in its inventory.
 fn onie(document: &RackDocument) -> Option<Onie> {
     let url = document.dhcp.onie_installer_url.clone()?;
     let switches = document.machines.iter().filter(|machine| machine.role == SWITCH_ROLE);
@@ -182,7 +182,7 @@ fn parts<'a>(range: &LeaseRange, parts: &'a [Part]) -> impl Iterator<Item = (Ipv
     addresses.zip(parts.iter().cycle()).map(|(address, part)| (address.into(), part))
 }
 
-/// Where machines boot from, in whose network our address is this one.
+/// The address to boot from, for machines in whose network our address is this one.
 fn boot_address(address: Ipv4Addr, boot: SocketAddr) -> SocketAddr {
     let host = match boot.ip() {
         IpAddr::V4(ip) if !ip.is_unspecified() => ip,

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use super::Racks;
 use super::look::loader_fault;
 
-/// How long a full lease range, and a machine that is refused, is told of: the engine says it again
-/// each minute while a client asks in vain, and firmware begins again.
+/// How long a full lease range, or a refused machine, is told of. The engine says it again each minute
+/// while a client asks in vain, and firmware begins again.
 const TOLD_AGAIN: Duration = Duration::from_secs(180);
 /// How long two holders of one address are told of: by then the one that does not have it was refused.
 const TWO_HOLDERS_TOLD: Duration = Duration::from_secs(3_600);
@@ -36,7 +36,7 @@ impl Default for Health {
 /// Faults by the part of the agent that met them.
 #[derive(Debug, Default)]
 struct Noted {
-    /// Where the disk of the leases is mounted.
+    /// The mount point of the disk with the leases.
     disk: String,
     /// Addresses of the agent's own that the machine does not have, each in a line.
     addresses: Vec<String>,
@@ -132,8 +132,8 @@ fn other_servers(interface: &str, servers: &BTreeSet<Ipv4Addr>) -> RackFault {
 }
 
 impl Racks {
-    /// The faults that keep the agent from serving its racks, the worst first. What has passed meanwhile
-    /// is over for those who wait for a change, too.
+    /// The faults that keep the agent from serving its racks, the worst first. A fault that has passed
+    /// meanwhile is over for those who wait for a change, too.
     #[must_use]
     pub fn faults(&self) -> Vec<RackFault> {
         self.note(|_noted| {});

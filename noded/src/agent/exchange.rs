@@ -32,7 +32,7 @@ pub(super) struct Turn<'a> {
     pub(super) network: &'a HostNetworks,
     pub(super) keys: &'a KeyDesk,
     pub(super) machines: &'a MachineCertificates,
-    /// What the last answer told of faults.
+    /// The faults that the last answer told.
     pub(super) told_faults: &'a Mutex<Vec<RackFault>>,
     pub(super) clock: &'a Clock,
     /// When the certificate ends.

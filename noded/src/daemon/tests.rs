@@ -105,7 +105,7 @@ impl Scene {
         self.client.call(&self.target(daemon), call, meta(1)).await
     }
 
-    /// The next answer that has events. What is wrong with a rack is news, too, and may come before.
+    /// The next answer that has events. Faults of a rack are news, too, and may come before.
     async fn events(&self, daemon: &Daemon, known: (Option<Uuid>, u64)) -> Exchanged {
         loop {
             let exchanged = self.exchange(daemon, known, 20_000).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_rack_is_served_after_a_restart_with_no_master() {
     let exchanged = scene.events(&daemon, (None, 0)).await;
     assert_eq!(exchanged.racks.len(), 1);
     assert_eq!((exchanged.racks[0].rack, exchanged.racks[0].version.position), (3, 7));
-    // What was seen meanwhile is there: the later fetch overtook the earlier.
+    // The events since then are there: the later fetch overtook the earlier.
     let [event] = exchanged.events.as_slice() else { panic!("{exchanged:?}") };
     assert_eq!(event.number, 2);
     scene.client.call(&scene.target(&daemon), RackWithdraw { rack: 3 }, meta(1)).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_waiting_exchange_is_woken_by_an_event_and_ended_by_a_newer_one() {
     let scene = Scene::new();
     let daemon = scene.start().await;
     scene.push(&daemon, 1).await;
-    // What is wrong with the rack is told at once, and then is known.
+    // The rack's faults are told at once, and then are known.
     scene.exchange(&daemon, (None, 0), 0).await.unwrap();
     let waiting = scene.exchange(&daemon, (None, 0), 20_000);
     let newer = async {
@@ -339,7 +339,7 @@ async fn a_second_agent_on_the_same_root_is_refused() {
     let error = Daemon::start(taken).await.unwrap_err();
     assert!(chain(&error).contains("is another program"), "{}", chain(&error));
     assert_eq!(error.code(), Some(Code::AlreadyRunning));
-    // What no interface can have is nobody else's.
+    // An address that no interface can have is nobody else's.
     let rpc = "[fe80::1%99]:0".parse().unwrap();
     let error = Daemon::start(Settings { rpc, ..scene.settings() }).await.unwrap_err();
     assert!(matches!(error, DaemonError::Listen(_)) && error.code().is_none(), "{error:?}");

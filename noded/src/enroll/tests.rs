@@ -21,7 +21,7 @@ fn options(port: Option<u16>) -> EnrollOptions {
     EnrollOptions { address: None, port, name, exit: false, again: false, token_file: None }
 }
 
-/// What `enroll` shows, as it shows it.
+/// The output of `enroll`, as it appears.
 struct Screen(DuplexStream);
 
 impl Write for Screen {

@@ -1,4 +1,4 @@
-//! What keeps a host's network over restarts: of the agent, and of the host.
+//! The files that keep a host's network over restarts: those of the agent, and those of the host.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use stdx::daemon::chain;
 
 /// The file that keeps what was committed last.
 const COMMITTED: &str = "committed.json";
-/// Where systemd-networkd has its units, and how ours begin.
+/// The directory of systemd-networkd's units, and the beginning of our units' names.
 const NETWORKD: &str = "etc/systemd/network";
 const NETWORKD_PREFIX: &str = "10-gantry-";
 /// Mode of the files of the distribution: those of NetworkManager and netplan may hold secrets.
@@ -17,14 +17,14 @@ const MODE_MAX: u32 = 0o644;
 /// The agent's own file, and those of the distribution.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
-    /// What keeps the agent's own file.
+    /// The directory of the agent's own file.
     pub(super) directory: PathBuf,
-    /// Where the files of the distribution are.
+    /// The root of the distribution's files.
     pub(super) root: PathBuf,
 }
 
 impl Files {
-    /// What was committed last; none where nothing was, or where it cannot be read any more.
+    /// The network that was committed last; none without one, or where it cannot be read any more.
     pub(super) fn committed(&self) -> Option<HostNetwork> {
         let path = self.directory.join(COMMITTED);
         let bytes = std::fs::read(&path).ok()?;

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use stdx::net::{Interface, LinkAddress};
 
-/// What the agent writes beside the address, so that an address that it made is told from others
-/// after a crash: a number for `ip address show`, which has it as `proto`.
+/// The mark that the agent writes beside an address, so that its own ones are told from others after a
+/// crash. It is a number for `ip address show`, which has it as `proto`.
 pub(super) const ORIGIN: u8 = 0x67;
 /// The same as a label, for kernels that keep no such number, and for people.
 const LABEL: &str = ":gnt";
@@ -35,9 +35,9 @@ pub enum Refused {
     /// There is no such interface.
     #[error("this node has no interface `{netdev}`, it has {has}")]
     NoInterface {
-        /// What was asked for.
+        /// The interface that was asked for.
         netdev: String,
-        /// What there is.
+        /// The interfaces that there are.
         has: String,
         /// The one that is most likely meant.
         likely: Option<String>,
@@ -124,7 +124,7 @@ impl Wanted<'_> {
         cards().find(is_near).or_else(|| cards().next())
     }
 
-    /// What leads to the address being on its interface, and nowhere else.
+    /// The steps to have the address on its interface, and nowhere else.
     pub(super) fn up(&self, all: &[Interface], held: &[LinkAddress]) -> Result<Vec<Step>, Refused> {
         let interface = self.interface(all)?;
         let mut steps = Vec::new();
@@ -154,7 +154,7 @@ impl Wanted<'_> {
         Ok(steps)
     }
 
-    /// What leads to the address being neither on its interface nor where an agent has put it.
+    /// The steps to have the address neither on its interface nor where an agent has put it.
     pub(super) fn down(&self, all: &[Interface], held: &[LinkAddress]) -> Vec<Step> {
         let interface = all.iter().find(|interface| interface.name == self.netdev);
         let here = |one: &LinkAddress| interface.is_some_and(|i| i.index == one.index);
@@ -216,7 +216,7 @@ mod tests {
         let told = up(wanted("eth9"), &[]);
         assert!(told.contains("`eth9`, it has eth0, eth1, a-name"), "{told}");
         assert!(told.ends_with("`gnt cluster modify --master-netdev eth0`"), "{told}");
-        // One that has a neighbour of the address is more likely meant.
+        // An interface that has a neighbour of the address is more likely meant.
         let mut all = interfaces();
         let near = InterfaceAddress { address: [10, 0, 0, 4].into(), prefix_len: 24 };
         all[2].addresses.push(near);

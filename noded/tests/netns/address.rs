@@ -16,7 +16,7 @@ use crate::wire::Wire;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The Ethernet address of who had the address before.
 const GONE: &str = "02:00:00:00:00:99";
-/// What the agent writes beside its address.
+/// The number that the agent writes beside its address.
 const ORIGIN: u8 = 0x67;
 
 const CHANGED: AddressChanged = AddressChanged { changed: true };
@@ -31,13 +31,13 @@ fn down(of: &MasterAddressUp) -> MasterAddressDown {
     MasterAddressDown { address, prefix, netdev }
 }
 
-/// Where the machine has the address.
+/// The links on which the machine has the address.
 fn held(address: IpAddr) -> Vec<LinkAddress> {
     let all = Addresses::open().unwrap().list().unwrap();
     all.into_iter().filter(|one| one.address == address).collect()
 }
 
-/// What the client's table of neighbours has for the address.
+/// The entries for the address in the client's table of neighbours.
 fn neighbour(wire: &Wire, address: IpAddr) -> String {
     let shown = wire.in_client("ip").args(["neigh", "show", &address.to_string()]).output();
     String::from_utf8(shown.unwrap().stdout).unwrap()
@@ -110,7 +110,7 @@ fn leftovers_go_and_what_is_in_the_way_is_told() {
         assert!(elsewhere.contains("127.0.0.1/8 is on the interface `lo`"), "{elsewhere}");
         assert!(told(up("10.69.0.50", 33, "rack0")).contains("at most 32"));
 
-        // What an agent made with other parameters, and crashed, goes with the new ones.
+        // An address that an agent made with other parameters before a crash goes with the new ones.
         let before = up("10.69.0.50", 32, "lo");
         assert_eq!(runtime.block_on(rig.call(before.clone())).unwrap(), CHANGED);
         let wanted = up("10.69.0.50", 26, "rack0");
@@ -135,7 +135,7 @@ fn an_agent_that_may_not_says_what_it_needs() {
         let (agent, wanted) = (MasterAddress::default(), up("10.69.0.50", 26, "rack0"));
         let error = runtime.block_on(agent.up(&wanted)).unwrap_err();
         assert!(error.to_string().contains("needs CAP_NET_ADMIN"), "{error}");
-        // Where it is not, nothing has to be done, and nothing is needed.
+        // An address that is not there needs no work and no capability.
         assert_eq!(agent.down(&down(&wanted)).unwrap(), AS_BEFORE);
     });
 }

@@ -166,7 +166,7 @@ impl Client {
         Self { child: command.spawn().unwrap(), directory }
     }
 
-    /// What the client's script was told at `event`.
+    /// The variables that the client's script had at `event`.
     async fn event(&self, event: &str) -> BTreeMap<String, String> {
         let path: PathBuf = self.directory.path().join(event);
         self.waits_for(event, || path.exists()).await;

@@ -1,8 +1,8 @@
 //! Core: a batch in bytes.
 //!
-//! Little-endian. `version u8 | count u32 | change…`; a change is `kind u8` (1 put, 2 move,
-//! 3 delete), then its keys as `length u16 | text`, then for a put `length u32 | content`.
-//! Reading never panics and takes nothing on trust: every length is checked against what is there.
+//! Little-endian: `version u8 | count u32 | change…`. A change is `kind u8` (1 put, 2 move, 3 delete),
+//! its keys as `length u16 | text`, and for a put `length u32 | content`. Reading never panics and takes
+//! nothing on trust: every length is checked against what is there.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -60,7 +60,7 @@ pub enum DecodeError {
     Key {
         /// Which change, from 0.
         number: u32,
-        /// What is wrong with it.
+        /// The fault in the key.
         #[source]
         error: KeyError,
     },

@@ -16,8 +16,8 @@ use super::{Disk, GrowingFile, Locked, Name, SegmentFile};
 use crate::key::mode_of;
 use whole::Whole;
 
-/// Threads that wait for fsyncs of a checkpoint. The file system merges the flushes of those that
-/// wait together: 10,000 small files took 7.5 s one by one, 0.8 s on 16 threads, 0.7 s on 32.
+/// Threads that wait for fsyncs of a checkpoint. The file system merges the flushes of threads that wait
+/// together. Small files, 10,000 of them, took 7.5 s one by one, 0.8 s on 16 threads, 0.7 s on 32.
 const SYNC_THREADS: usize = 32;
 
 /// Zeros are written in pieces of this size, so that a new segment needs little memory.

@@ -1,8 +1,8 @@
 //! A disk in memory that forgets.
 //!
-//! It keeps apart what was written and what is durable. Names become durable in the order in which
-//! they changed, as in file systems with a journal; contents only by their own fsync, sector by
-//! sector in any order. [`SimDisk::stop_after`] lets the world end between any two operations,
+//! It keeps apart what was written and what is durable. Names become durable in the order in which they
+//! changed, as in file systems with a journal. Contents become durable only by their own fsync, sector
+//! by sector in any order. The world ends between any two operations by [`SimDisk::stop_after`];
 //! [`SimDisk::crash`] gives the disk as one possible next boot finds it.
 #![expect(clippy::unwrap_used, reason = "a simulation that is wrong ends")]
 
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use self::opened::{Growing, Segment};
 use super::{Disk, GrowingFile, Locked, Name, SegmentFile};
 
-/// What a disk writes whole.
+/// Bytes that a disk writes whole.
 const SECTOR: usize = 512;
 
 /// A repeatable source of chance.
@@ -53,7 +53,7 @@ pub enum Stop {
 /// An error that operations meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// What the system says, as `EIO` or `ENOSPC`.
+    /// The system's error, as `EIO` or `ENOSPC`.
     pub errno: rustix::io::Errno,
     /// Whether the operation was done all the same.
     pub done: bool,
@@ -61,10 +61,10 @@ pub struct Fault {
     pub times: usize,
 }
 
-/// What the next boot finds.
+/// The data that the next boot finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// All that was written: only the process died. What was not durable still is not.
+    /// All that was written: only the process died. Data that was not durable still is not.
     Nothing,
     /// Whatever was not durable may be lost or torn.
     PowerCut,
@@ -299,8 +299,8 @@ impl SimDisk {
     }
 }
 
-/// The content after a power cut: any mix of old and new sectors, of the old or the new length,
-/// and zeros where a new block was allocated but never written.
+/// The content after a power cut: any mix of old and new sectors, of the old or the new length. A new
+/// block that was allocated but never written has zeros.
 fn torn(content: &Content, chance: &mut Chance) -> Vec<u8> {
     if content.now == content.durable {
         return content.now.clone();

@@ -12,10 +12,9 @@
 //! | 28 | checkpoint | frames up to this lsn are durable in the files |
 //! | 36 | records | see [`super::record`] |
 //!
-//! A frame starts on a multiple of [`ALIGN`] and is filled up with zeros to the next. Because the
-//! checksum covers the lsn, what an earlier round of the ring left behind never looks new; because
-//! it starts with the store's salt, no content that a client sent, and no segment of another
-//! store, passes for a frame.
+//! A frame starts on a multiple of [`ALIGN`] and is filled up with zeros to the next. The checksum
+//! covers the lsn, so a frame from an earlier round of the ring never looks new. It starts with the
+//! store's salt, so no content that a client sent, and no segment of another store, passes for a frame.
 
 use bytes::{Buf, Bytes};
 
@@ -30,10 +29,10 @@ pub const HEADER_BYTES: usize = 36;
 
 const MAGIC: [u8; 4] = *b"GJF\x01";
 
-/// Where the checksummed part starts.
+/// Offset of the checksummed part.
 const CHECKED_FROM: usize = 8;
 
-/// What a frame says beside its records.
+/// The fields of a frame beside its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Running number of the frame, from 1.
@@ -47,16 +46,16 @@ pub struct Header {
 /// A whole frame found in a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// What it says beside its records.
+    /// Its fields beside its records.
     pub header: Header,
-    /// Where in the segment it starts.
+    /// Its offset in the segment.
     pub offset: usize,
     /// Its records, still encoded.
     pub records: Bytes,
 }
 
 impl Frame {
-    /// Where in the segment its last record ends.
+    /// The offset in the segment at which its last record ends.
     #[must_use]
     pub fn end(&self) -> usize {
         self.offset + HEADER_BYTES + self.records.len()

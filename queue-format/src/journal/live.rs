@@ -8,7 +8,7 @@ use super::frame::{ALIGN, Frame};
 use super::record::{self, Entry, Record, RecordError};
 use crate::position::Position;
 
-/// What the frames behind the last checkpoint say.
+/// The log, as the frames behind the last checkpoint have it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Live {
     /// Number of the last frame, or of the checkpoint when there is none behind it.
@@ -23,7 +23,7 @@ pub struct Live {
     pub vote: Option<Bytes>,
     /// Entries up to here were purged, if any were.
     pub purged: Option<Position>,
-    /// What the files hold.
+    /// The position that the files hold.
     base: Position,
     /// The log at `base` is not what the files hold.
     void: bool,
@@ -44,7 +44,7 @@ pub enum Damage {
         lsn: u64,
         /// The segment in which it is expected.
         segment: usize,
-        /// Where it is expected.
+        /// The offset at which it is expected.
         offset: usize,
     },
     /// Two different frames have the same number.
@@ -66,7 +66,7 @@ pub enum Damage {
         segment: usize,
         /// Its place.
         offset: usize,
-        /// What is wrong.
+        /// The fault in its records.
         #[source]
         error: RecordError,
     },
@@ -86,15 +86,15 @@ pub enum Damage {
     },
 }
 
-/// Reads all frames (each with the number of its segment) behind `checkpoint`, the newest
-/// checkpoint that the store's header knows; a newer one named by the frames themselves counts.
+/// Reads all frames behind `checkpoint`, each with the number of its segment. `checkpoint` is the newest
+/// one that the store's header knows; a newer one named by the frames themselves counts.
 ///
-/// The files hold everything up to `base`, so entries up to there are passed over. Where the files
-/// came as a snapshot, those may be of another history, or some may be missing: what follows an entry
-/// that is not the one at `base` is void, unless the log was cut before it.
+/// The files hold everything up to `base`, so entries up to there are passed over. If the files came as
+/// a snapshot, those may be of another history, or some may be missing. All that follows an entry other
+/// than the one at `base` is void, unless the log was cut before it.
 ///
-/// The frame that was being written when the world ended is simply not there. That is the only
-/// frame which may be missing: any other hole is damage.
+/// The frame that was being written when the world ended is simply not there. No other frame may be
+/// missing: any other hole is damage.
 ///
 /// # Errors
 /// The frames are not what a crash can leave behind.
@@ -135,7 +135,7 @@ fn contiguous(
 ) -> Result<Vec<(usize, Frame)>, Damage> {
     frames.sort_by_key(|(_segment, frame)| frame.header.lsn);
     let mut ordered: Vec<(usize, Frame)> = Vec::with_capacity(frames.len());
-    // Where the frame that comes next is expected: behind the one before it.
+    // The expected place of the next frame: behind the one before it.
     let mut expected = (checkpoint.saturating_add(1), 0, 0);
     for (segment, frame) in frames {
         let lsn = frame.header.lsn;

@@ -31,18 +31,18 @@ pub enum Record {
 pub struct Entry {
     /// Its place in the log.
     pub position: Position,
-    /// What it says.
+    /// Its content.
     pub payload: Payload,
 }
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
     /// An encoded [`crate::Batch`].
     Batch(Bytes),
     /// Nothing: the engine's first entry of a term.
     Blank,
-    /// Who is a member, in the engine's form.
+    /// The members, in the engine's form.
     Membership(Bytes),
 }
 

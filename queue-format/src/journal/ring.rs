@@ -7,9 +7,9 @@ use super::frame::{self, Header};
 use super::record::Record;
 use crate::disk::SegmentFile;
 
-/// Room that is kept at the end of the last free segment for a frame that moves the checkpoint:
-/// without it a full ring could never become free again. Only one that makes a segment free takes
-/// of it; it has one sector, and a vote may ride along.
+/// Room that is kept at the end of the last free segment for a frame that moves the checkpoint. Without
+/// it a full ring could never become free again. Only a frame that makes a segment free takes of it; it
+/// has one sector, and a vote may ride along.
 pub(crate) const CHECKPOINT_RESERVE_BYTES: u64 = 4096;
 
 /// The journal, open for appending. One thread owns it.
@@ -55,7 +55,7 @@ pub enum AppendError {
     Failed {
         /// The segment.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -149,8 +149,8 @@ impl Journal {
     }
 
     /// Writes a frame which says that all frames up to `checkpoint` are durable in the files, with
-    /// `records` that must outlive the segments which thereby come free. One that makes none free
-    /// is refused where an ordinary frame is: a later one needs the room that is left.
+    /// `records` that must outlive the segments which thereby come free. A frame that makes none free is
+    /// refused where an ordinary frame is: a later one needs the room that is left.
     ///
     /// # Errors
     /// See [`AppendError`].
@@ -262,7 +262,7 @@ pub struct Fill {
     pub bytes: u64,
 }
 
-/// Where a journal goes on.
+/// The numbers with which a journal goes on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Start {
     pub(crate) last_lsn: u64,

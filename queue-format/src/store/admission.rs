@@ -1,4 +1,4 @@
-//! What is taken, what is refused, and how much waits.
+//! The bounds of submissions: which are taken, which are refused, and how much waits.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -14,7 +14,7 @@ pub const SUBMISSION_CHANGES_MAX: usize = 65_536;
 /// Moves in one submission: each may have to take its content along.
 pub const SUBMISSION_MOVES_MAX: usize = 1024;
 
-/// What a move may add to its batch, for the bound of groups.
+/// Bytes that a move may add to its batch, for the bound of groups.
 const MOVE_WEIGHT: usize = 4096;
 
 /// Bytes of one group: a flush of more takes long enough to be felt by everyone behind it.
@@ -47,13 +47,13 @@ pub enum Refusal {
     DiskFull {
         /// The file that should have been written.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// The changes can never be committed together.
     #[error("too many changes at once: {what}")]
     TooLarge {
-        /// What is too much, and the limit.
+        /// The excess, and the limit.
         what: String,
     },
     /// The other members are silent: nothing was appended.
@@ -75,7 +75,7 @@ pub struct Refused<T> {
     pub reason: Refusal,
 }
 
-/// What waits.
+/// The amount of work that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
     /// Changes that wait for the commit thread.
@@ -100,7 +100,7 @@ pub enum Health {
         path: PathBuf,
         /// When that was first tried.
         since: Instant,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// It failed; nothing is committed any more.
@@ -124,7 +124,7 @@ pub enum CloseError {
     },
 }
 
-/// What a submission counts for in the bounds; refused when it can never be committed.
+/// The weight of a submission in the bounds; refused when it can never be committed.
 pub(super) fn weigh(changes: &[Change], bytes_max: usize) -> Result<usize, Refusal> {
     let too_large = |what| Err(Refusal::TooLarge { what });
     if changes.len() > SUBMISSION_CHANGES_MAX {

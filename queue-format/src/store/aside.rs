@@ -1,8 +1,8 @@
 //! Keeping a store aside: what a member held whose history was cut, for people to look at.
 //!
 //! The whole store moves to a directory of its own beside the new one, where it is a store again. Its
-//! header goes first, under a name that says where to: from then on there is no store in the data
-//! directory, and who finds that name moves the rest.
+//! header goes first, under a name that says where to. From then on there is no store in the data
+//! directory, and a process that finds that name moves the rest.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -30,13 +30,14 @@ pub const ASIDE_MAX: usize = 3;
 /// Why a store was kept, beside it.
 const REASON: &str = "REASON";
 
-/// Where the documents are that only the log of the store has: nobody told it that they are committed.
+/// The directory of documents that only the log of the store has: nobody told it that they are
+/// committed.
 const TAIL: &str = "tail";
 
-/// What the name of the header begins with while the rest is moved; the name of the directory follows.
+/// The start of the header's name while the rest is moved; the name of the directory follows.
 const MOVING: &str = ".aside-";
 
-/// Who may look: there is the authority's key among it.
+/// Only the owner may look: the authority's key is among it.
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
@@ -47,9 +48,9 @@ const FILE_MODE: u32 = 0o600;
      again"
 )]
 pub struct AsideError {
-    /// What resisted.
+    /// The path that resisted.
     pub path: PathBuf,
-    /// What the system said.
+    /// The system's error.
     #[source]
     pub error: io::Error,
 }
@@ -60,8 +61,9 @@ impl From<WipeError> for AsideError {
     }
 }
 
-/// Moves the store in `root` to `aside/NAME` below it, with a file that says why, and the documents of
-/// `tail` below `tail`, which only the log has; gives that directory. Nothing happens where there is no store. What was interrupted is finished first.
+/// Moves the store in `root` to `aside/NAME` below it, with a file that says why; gives that directory.
+/// The documents of `tail`, which only the log has, go below `tail`. Nothing happens where there is no
+/// store. An interrupted move is finished first.
 ///
 /// Names are to sort by age: of more than [`ASIDE_MAX`], the first ones are removed.
 ///
@@ -194,7 +196,7 @@ fn remove_oldest(all: &Path) -> Result<(), WipeError> {
     let entries = fs::read_dir(all).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut paths: Vec<PathBuf> =
         entries.map_err(WipeError::of(all))?.iter().map(fs::DirEntry::path).collect();
-    // What else somebody put there is not ours.
+    // A directory that somebody else put there is not ours.
     paths.retain(|path| path.join(REASON).exists());
     // An attempt that was interrupted before it moved anything.
     for begun in paths.extract_if(.., |path| !path.join(header::NAME).exists()) {

@@ -10,7 +10,7 @@ use super::log_writer::{LogSteps, LogWriter};
 use super::threads::Shared;
 use crate::journal::ring::NewSegment;
 
-/// What the three threads of a store do, and where they are.
+/// The work of a store's three threads, and how far it is.
 pub(in crate::store) struct Hands<T, S: LogSteps<T>> {
     pub(in crate::store) shared: Arc<Shared<T>>,
     pub(in crate::store) log: LogWriter<T, S>,

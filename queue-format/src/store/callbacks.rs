@@ -1,4 +1,4 @@
-//! What the committer tells its owner.
+//! The committer's news for its owner.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct Flushed {
     pub changes: usize,
 }
 
-/// What the committer calls, on its own threads. Be quick: every commit waits for it.
+/// Functions that the committer calls, on its own threads. Be quick: every commit waits for them.
 pub struct Callbacks<T> {
     pub(super) on_committed: OnCommitted<T>,
     pub(super) on_fatal: OnFatal,

@@ -36,9 +36,9 @@ impl Checkpoint {
         Ok(self.sync_upto(reach, patient)?.then_some(reach))
     }
 
-    /// Lets everything that is applied so far show in the files, by saying in the header that it is
-    /// committed: the journal may have no room to say so. Tells how far that is, and not further may
-    /// the checkpoint wait for the files: what is applied meanwhile may need that room.
+    /// Lets everything that is applied so far show in the files. The header says that it is committed,
+    /// as the journal may have no room to say so. Tells how far that is. No further may the checkpoint
+    /// wait for the files: what is applied meanwhile may need that room.
     pub(crate) fn begin(&mut self, patient: bool) -> Result<Option<Reach>, FatalError> {
         let Aim { reach, gated } = self.files.aim();
         if gated {
@@ -88,7 +88,7 @@ impl Checkpoint {
     }
 }
 
-/// What the checkpoint thread waits for.
+/// The signals that the checkpoint thread waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     state: Mutex<BellState>,

@@ -44,15 +44,15 @@ impl From<Entangled> for FatalError {
     }
 }
 
-/// Where commits become durable.
+/// The place where commits become durable.
 #[derive(Debug)]
 pub(crate) enum Log {
     Journal(Journal),
     Files(Naive),
 }
 
-/// Content that moves may add to a batch is at most this part of a segment: with what was
-/// submitted, at most half a segment, the frame still fits.
+/// Content that moves may add to a batch is at most this part of a segment. With what was submitted, at
+/// most half a segment, the frame still fits.
 const ADDED_PART: u64 = 8;
 
 /// Why a batch is not committed.
@@ -119,7 +119,7 @@ impl Commit {
 
     /// Lets the journal say that the files cover `reach`, so that segments come free.
     pub(crate) fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError> {
-        // One that covers no more frames frees nothing, and takes room.
+        // A checkpoint that covers no more frames frees nothing, and takes room.
         if let Log::Journal(journal) = &mut self.log
             && reach.lsn > journal.checkpoint()
         {

@@ -53,8 +53,8 @@ pub struct Committer<T: Send + 'static> {
     has_journal: bool,
 }
 
-/// Attempts to begin a view, each once the files show what was committed before: jobs that are
-/// archived meanwhile are in the way of it, and thousands of them are not archived at one go.
+/// Attempts to begin a view, each once the files show what was committed before. Jobs that are archived
+/// meanwhile are in the way of it, and thousands of them are not archived at one go.
 const FREEZE_ATTEMPTS: usize = 1_000;
 
 impl Store {
@@ -164,9 +164,9 @@ impl<T: Send + 'static> Committer<T> {
         self.shared.queue.push(submission).map_err(not_taken)
     }
 
-    /// Like [`Committer::submit`], for who has nothing else to do meanwhile: commits on the
-    /// caller's thread where that needs no waiting but for a quick disk, so that no other thread
-    /// has to be woken. Callbacks may run within this call.
+    /// Like [`Committer::submit`], for a caller that has nothing else to do meanwhile. It commits on the
+    /// caller's thread where that needs no waiting but for a quick disk, so that no other thread has to
+    /// be woken. Callbacks may run within this call.
     ///
     /// # Errors
     /// See [`Refusal`]; tag and changes are given back.
@@ -211,7 +211,7 @@ impl<T: Send + 'static> Committer<T> {
         self.submission_bytes_max
     }
 
-    /// What waits at the moment.
+    /// The backlog at the moment.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         self.shared.backlog()
@@ -300,7 +300,7 @@ impl<T: Send + 'static> std::fmt::Debug for Committer<T> {
     }
 }
 
-/// What the log thread of a committer does.
+/// The work of a committer's log thread.
 struct CommitSteps<T> {
     shared: Arc<Shared<T>>,
     commit: Commit,

@@ -1,8 +1,8 @@
 //! Crashes, on a simulated disk that forgets what it may forget.
 //!
-//! The steps of all threads are taken one by one, in an order that a seed decides, until the world
-//! ends between two operations on the disk. The next boot must find a state that the history knows:
-//! the one of the last acknowledged batch, or of the batch that was under way, in every file.
+//! The steps of all threads are taken one by one, in an order that a seed decides, until the world ends
+//! between two operations on the disk. The next boot must find, in every file, a state that the history
+//! knows. It is that of the last acknowledged batch, or of the batch that was under way.
 
 mod at_rest;
 mod faults;
@@ -69,7 +69,7 @@ fn assert_same(found: &State, expected: &State, what: &str) {
     assert!(wrong.is_empty(), "{what}: lengths found and expected: {wrong:?}");
 }
 
-/// What was committed, and how far it was acknowledged.
+/// The committed states, and how far they were acknowledged.
 #[derive(Debug, Clone)]
 struct History {
     /// The state after each position, from 0.
@@ -234,7 +234,7 @@ fn any_steps(chance: &mut Chance, count: usize, checkpoints: bool) -> Vec<Step> 
         .collect()
 }
 
-/// What happens within a checkpoint; there is never another one under way.
+/// Steps within a checkpoint; there is never another one under way.
 fn pause(chance: &mut Chance) -> Vec<Step> {
     let count = chance.below(3);
     any_steps(chance, count, false)
@@ -254,7 +254,7 @@ fn any_change(chance: &mut Chance) -> Change {
     }
 }
 
-/// What a master does: submit jobs under a serial, finish them, archive them.
+/// The steps of a master: submit jobs under a serial, finish them, archive them.
 fn job_steps(chance: &mut Chance, count: usize) -> Vec<Step> {
     let (mut serial, mut live) = (0_u32, Vec::new());
     (0..count)
@@ -289,7 +289,7 @@ fn job(id: u32, status: &str, chance: &mut Chance) -> Change {
     Change::Put { key: key(&format!("queue/job-{id}")), content: content.into() }
 }
 
-/// What must hold of every state of a queue that anyone ever sees.
+/// Checks the rules for every state of a queue that anyone ever sees.
 fn check_queue(state: &State) {
     let ids = |prefix: &str| -> Vec<u32> {
         let below = state.keys().filter_map(|key| key.as_str().strip_prefix(prefix));

@@ -14,7 +14,7 @@ pub(crate) struct Dirty {
     directories: BTreeSet<PathBuf>,
 }
 
-/// What happened to a key.
+/// The change of a key.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     /// The content must be made durable, not only the name.

@@ -2,9 +2,9 @@
 //!
 //! Shared by three threads: the committer hands over committed batches, the writer makes files of
 //! them, the checkpointer makes the files durable. Every method is one step of one of them, so
-//! tests can take the steps in any order. The committer's and the readers' steps are here, the
-//! writer's in `write`, the checkpointer's in `sync`, those of readers of one moment in `frozen`,
-//! those of who replaces all files in `held`.
+//! tests can take the steps in any order. The committer's and the readers' steps are here, the writer's
+//! in `write`, the checkpointer's in `sync`. Readers of one moment have theirs in `frozen`, replacers of
+//! all files in `held`.
 
 pub(crate) mod frozen;
 mod held;
@@ -44,7 +44,7 @@ pub enum FileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -53,7 +53,7 @@ pub enum FileError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -62,7 +62,7 @@ pub enum FileError {
     Sync {
         /// The directory, or one of the files.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -75,7 +75,7 @@ pub(crate) struct DiskFull {
     pub(crate) path: PathBuf,
     /// When that was first tried.
     pub(crate) since: Instant,
-    /// What the system said.
+    /// The system's error.
     pub(crate) reason: String,
 }
 
@@ -119,7 +119,7 @@ struct State {
     /// No file may show its first change behind this entry yet, for a start could not undo it; without
     /// a gate, all may.
     gate: Option<u64>,
-    /// What a replication engine wants remembered.
+    /// The replication engine's note.
     note: Note,
     /// The note as it was when the last checkpoint began.
     captured_note: Note,
@@ -288,7 +288,7 @@ impl Files {
         }
     }
 
-    /// What the file of a key holds, whatever is on its way to it.
+    /// The present content of a key's file, whatever is on its way to it.
     pub(crate) fn read_file(&self, key: &Key) -> Result<Option<Bytes>, FileError> {
         let path = self.path(key);
         match self.disk.read(&path) {
@@ -380,7 +380,8 @@ impl State {
         self.pending.target(key).or_else(written)
     }
 
-    /// Whether commits may go on. What the gate keeps from the files waits for the frame of a commit.
+    /// Whether commits may go on. Changes that the gate keeps from the files wait for the frame of a
+    /// commit.
     fn has_room(&self) -> bool {
         let kept = |(index, _since): (u64, u64)| self.gate.is_some_and(|gate| index > gate);
         self.pending.bytes() <= LAG_BYTES_HARD || self.pending.oldest().is_some_and(kept)

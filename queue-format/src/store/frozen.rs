@@ -46,7 +46,7 @@ pub enum FrozenError {
     Passed {
         /// The entry that was asked for.
         index: u64,
-        /// What is applied.
+        /// The last position that is applied.
         position: Position,
     },
     /// The moment that was asked for has not come.
@@ -54,7 +54,7 @@ pub enum FrozenError {
     Late {
         /// The entry that was asked for.
         index: u64,
-        /// What is applied.
+        /// The last position that is applied.
         position: Position,
     },
     /// Files get other names at this moment.
@@ -69,7 +69,7 @@ pub enum FrozenError {
     /// A file was not read before it changed.
     #[error("a file was not read before it changed ({what}): check the disk, then start anew")]
     Unread {
-        /// What went wrong.
+        /// The fault.
         what: String,
     },
     /// A file or directory cannot be read.
@@ -90,9 +90,9 @@ impl From<Broken> for FrozenError {
     }
 }
 
-/// Everything that was applied at one moment, or one group of it, to be read once from the first
-/// key to the last: the keys of a directory in their order, then those below its directories. Drop it
-/// as soon as it is not needed, for changes that come put aside what it has not read.
+/// Everything that was applied at one moment, or one group of it. It is read once from the first key to
+/// the last: the keys of a directory in their order, then those below its directories. Drop it as soon
+/// as it is not needed, for changes that come put aside what it has not read.
 #[derive(Debug)]
 pub struct Frozen {
     files: Arc<Files>,
@@ -200,7 +200,7 @@ impl Frozen {
         Ok(true)
     }
 
-    /// What was met and not read must not be passed over by the next call.
+    /// Breaks the view: the next call must not pass over keys that were met and not read.
     fn fail(&self, error: FileError) -> FrozenError {
         self.files.break_view(self.view, error.to_string());
         error.into()
@@ -241,7 +241,7 @@ impl Drop for Frozen {
 
 type Content = Result<Option<Bytes>, FileError>;
 
-/// What the files of these keys hold, whatever is on its way to them.
+/// The present contents of these keys' files, whatever is on its way to them.
 fn read_files(files: &Files, keys: &[Key]) -> Vec<Content> {
     let share = keys.len().div_ceil(READ_THREADS).max(1);
     let read = |keys: &[Key]| keys.iter().map(|key| files.read_file(key)).collect::<Vec<_>>();

@@ -39,7 +39,7 @@ pub(crate) struct Header {
     /// last checkpoint; 0 without one.
     #[serde(default)]
     pub(crate) committed: u64,
-    /// What a replication engine wants remembered; empty without one.
+    /// The replication engine's note; empty without one.
     #[serde(default, skip_serializing_if = "Note::is_empty")]
     pub(crate) note: Note,
     /// The snapshot that the files are becoming; absent otherwise.
@@ -47,14 +47,14 @@ pub(crate) struct Header {
     pub(crate) installing: Option<Installing>,
 }
 
-/// What a replication engine wants remembered together with the files, in its own words.
+/// A replication engine's data to be kept together with the files, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Note {
     /// The vote, at least as new as any in a frame that the header covers.
     pub(crate) vote: Option<String>,
     /// The members as of the header's position, and the entry that named them.
     pub(crate) members: Option<(Position, String)>,
-    /// Whose store this is: the id of the member, which has no other one.
+    /// The id of the member that owns this store, and has no other one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) member: Option<u64>,
 }
@@ -74,7 +74,7 @@ struct Version {
     crc32c: Option<IgnoredAny>,
 }
 
-/// What can be told of a store without opening it.
+/// Facts on a store that is not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtRest {
     /// Version of everything below the data directory.
@@ -111,7 +111,7 @@ pub enum HeaderError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -124,7 +124,7 @@ pub enum HeaderError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// Where it is wrong.
+        /// The JSON parser's error.
         #[source]
         error: serde_json::Error,
     },
@@ -165,7 +165,7 @@ pub enum HeaderError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -191,7 +191,7 @@ impl Header {
         self.installing.as_ref().map_or(self.position, |installing| installing.position)
     }
 
-    /// What checksums of the journal start with, so that frames of another store are no frames.
+    /// The start of the journal's checksums, so that frames of another store are no frames.
     pub(crate) fn salt(&self) -> u32 {
         crc32c::crc32c(self.incarnation.as_bytes())
     }
@@ -230,7 +230,7 @@ impl Header {
     }
 }
 
-/// What stands between the content and the digits of its checksum.
+/// The bytes between the content and the digits of its checksum.
 const SUM: &[u8] = b",\"crc32c\":\"";
 
 /// The object `content` with the checksum of all that stands before it as its last field.
@@ -276,7 +276,7 @@ mod tests {
         let text = String::from_utf8(seal(content)).unwrap();
         assert_eq!(text, "{\"format\":1,\"clean\":true,\"crc32c\":\"04465031\"}\n");
         assert!(is_sealed(text.as_bytes()));
-        // What does not read as a checksum is a wrong one.
+        // A text that does not read as a checksum is a wrong one.
         assert!(!is_sealed(text.replace("\"}", "x\"}").as_bytes()));
     }
 

@@ -1,6 +1,6 @@
 //! A snapshot from another member: spooled into one file, noted in the header, installed.
 //!
-//! Until it is noted nothing has changed, and a start removes the file; from then on the old state is
+//! Until it is noted nothing has changed, and a start removes the file. From then on the old state is
 //! void, and a start repeats the installation (`replace`) from the file (`spool`) until it is done.
 
 pub(crate) mod replace;
@@ -25,7 +25,7 @@ const NAME: &str = "incoming";
 /// it is installed.
 const FRAME_BYTES: usize = 1 << 20;
 
-/// What a key costs in a frame beside its text and content, or more.
+/// Bytes that a key costs in a frame beside its text and content, or more.
 const KEY_BYTES: usize = 16;
 
 /// A snapshot that cannot be received or installed. Unless it says otherwise, the store is as it was.
@@ -39,7 +39,7 @@ pub enum InstallError {
     Write {
         /// The file, or its directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
@@ -57,7 +57,7 @@ pub enum InstallError {
     Spool {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault in it.
         #[source]
         error: SpoolError,
     },
@@ -66,7 +66,7 @@ pub enum InstallError {
     Older {
         /// The position of the snapshot.
         at: Position,
-        /// What is applied.
+        /// The last position that is applied.
         position: Position,
     },
     /// The store ended meanwhile.
@@ -85,12 +85,12 @@ pub(crate) struct Installing {
     pub(crate) members: (Position, String),
 }
 
-/// Where snapshots are spooled.
+/// The place where snapshots are spooled.
 #[derive(Debug, Clone)]
 pub(crate) struct SpoolDirectory {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) root: PathBuf,
-    /// What the checksums begin with.
+    /// The start of the checksums.
     pub(crate) salt: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Writes to the journal, one group after the other: on a thread of its own, or on that of a
-//! submitter who finds nobody writing and would only wait for the thread.
+//! Writes to the journal, one group after the other. The writer is a thread of its own, or a submitter
+//! that finds nobody writing and would only wait for the thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,14 +12,14 @@ use super::threads::Shared;
 use crate::journal::ring::NewSegment;
 use crate::sync::Mutex;
 
-/// A submitter writes by itself only on a disk that has been faster than this: on a slower one it
-/// would be held up for long, and a thread's wake-up is nothing beside a flush.
+/// A submitter writes by itself only on a disk that has been faster than this. On a slower one it would
+/// be held up for long, and a thread's wake-up is nothing beside a flush.
 const QUICK: Duration = Duration::from_micros(500);
 
 /// The part of the past in the running mean of a group's time: the last ten or so count.
 const MEMORY: u32 = 8;
 
-/// What the journal's writer does with what waits for it.
+/// The work of the journal's writer on submissions that wait.
 pub(super) trait LogSteps<T>: Send {
     /// A group that is on its way.
     type Group: Send;
@@ -122,8 +122,8 @@ impl<T, S: LogSteps<T>> LogWriter<T, S> {
         self.log.lock().quick = Duration::MAX;
     }
 
-    /// Writes what waits, as the thread does, but comes back where that would wait for room: then
-    /// this is false, and the next call is to follow a checkpoint, and to say so.
+    /// Writes what waits, as the thread does, but comes back where that would wait for room. Then this
+    /// is false, and the next call is to follow a checkpoint, and to say so.
     pub(super) fn write_unless_full(&self, after_checkpoint: bool) -> Result<bool, FatalError> {
         let mut log = self.log.lock();
         loop {
@@ -198,7 +198,7 @@ impl<T, S: LogSteps<T>> Log<T, S> {
         Ok(true)
     }
 
-    /// Writes a group, waiting for room; false at the end. One that is not `new` has been tried.
+    /// Writes a group, waiting for room; false at the end. A group that is not `new` has been tried.
     fn write_patiently(&mut self, mut group: S::Group, new: bool) -> Result<bool, FatalError> {
         let mut covered = None;
         let mut tried = !new;

@@ -28,7 +28,7 @@ use crate::journal::ring::Start;
 use crate::journal::{AppendError, DIRECTORY, Entry, Journal, Payload};
 use crate::position::Position;
 
-/// Where files are that have no name yet; emptied at every start.
+/// The directory of files that have no name yet; emptied at every start.
 const TEMPORARIES: &str = ".tmp";
 
 /// The lock of the store, by Ganeti's name.
@@ -62,7 +62,7 @@ pub enum OpenError {
     Prepare {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -74,7 +74,7 @@ pub enum OpenError {
     Segment {
         /// The segment.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -86,7 +86,7 @@ pub enum OpenError {
          without any other copy, restore a backup of the whole data directory"
     )]
     Missing {
-        /// What is missing.
+        /// The missing file or directory.
         path: PathBuf,
     },
     /// The journal is not what a crash leaves behind.
@@ -98,7 +98,7 @@ pub enum OpenError {
     Damaged {
         /// The directory of the journal.
         directory: PathBuf,
-        /// What is wrong, and where.
+        /// The damage and its place.
         #[source]
         damage: Damage,
     },
@@ -119,7 +119,7 @@ pub enum OpenError {
         directory: PathBuf,
         /// The entry.
         index: u64,
-        /// What is wrong.
+        /// The fault in it.
         #[source]
         error: DecodeError,
     },
@@ -139,7 +139,7 @@ pub enum OpenError {
     Incoming {
         /// The spooled snapshot.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault in it.
         #[source]
         error: SpoolError,
     },
@@ -151,9 +151,9 @@ pub enum OpenError {
     OtherMember {
         /// The data directory.
         path: PathBuf,
-        /// Whose it is.
+        /// The member that owns it.
         found: u64,
-        /// Whose it should be.
+        /// The member that should own it.
         asked: u64,
     },
     /// The disk takes nothing.
@@ -161,7 +161,7 @@ pub enum OpenError {
     Full {
         /// The file that should have been written, or the data directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// Writing the files again failed.
@@ -175,7 +175,7 @@ pub enum OpenError {
     Journal(#[from] AppendError),
 }
 
-/// What an open store consists of.
+/// The parts of an open store.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) disk: Arc<dyn Disk>,
@@ -197,7 +197,7 @@ impl Parts {
     }
 }
 
-/// Who is going to write the store.
+/// The future writer of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
     /// A single master, whose entries are committed by being durable.
@@ -249,7 +249,7 @@ pub(crate) fn open(
     let found = std::mem::replace(&mut header.format, FORMAT);
     let upgraded_from = (found != FORMAT).then_some(found);
     let Read { mut live, segments } = read_segments(disk.as_ref(), root, &header)?;
-    // What the files hold is committed, also when the frame that said so is no longer needed.
+    // Entries that the files hold are committed, also when the frame that said so is no longer needed.
     live.committed = live.committed.max(header.base().index).max(header.committed);
     let mut note = note_of(&header, &live);
     let tail = live.entries.split_off(&live.committed.saturating_add(1));
@@ -347,8 +347,8 @@ fn find_header(disk: &dyn Disk, root: &Path) -> Result<(Header, bool), OpenError
     }
 }
 
-/// Whether there is a journal below `root` and nothing that says whose: such a store is not opened, and no
-/// other one is made in its place. One that is being wiped or kept aside goes by itself.
+/// Whether there is a journal below `root` and nothing that says whose: such a store is not opened, and
+/// no other one is made in its place. A store that is being wiped or kept aside goes by itself.
 #[must_use]
 pub fn is_headless(root: &Path) -> bool {
     let disk = RealDisk::new(root.to_owned(), 0, 0);
@@ -377,7 +377,7 @@ fn owner(
     }
 }
 
-/// What an engine wanted remembered, as the header and the frames behind it say.
+/// The engine's note, as the header and the frames behind it say.
 fn note_of(header: &Header, live: &Live) -> Note {
     let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
     let committed = live.entries.range(..=live.committed).rev();

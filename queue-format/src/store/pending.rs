@@ -12,7 +12,7 @@ use foldhash::HashMap;
 use crate::change::{Batch, Change};
 use crate::key::Key;
 
-/// What a file will be.
+/// The future of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// It has this content.
@@ -52,7 +52,7 @@ struct Entry {
     since_ms: u64,
 }
 
-/// What a key costs in memory beside its text and content.
+/// Bytes that a key costs in memory beside its text and content.
 const KEY_OVERHEAD_BYTES: usize = 128;
 
 /// The entries, and their order.
@@ -120,12 +120,12 @@ impl Pending {
         }
     }
 
-    /// What the file of this key will be, if that differs from what it is.
+    /// The future of this key's file, if that differs from its present state.
     pub(crate) fn target(&self, key: &Key) -> Option<&Target> {
         self.entries.get(key).map(|entry| &entry.target)
     }
 
-    /// What all files will be that differ from that, in no order.
+    /// The futures of all files that will change, in no order.
     pub(crate) fn targets(&self) -> impl Iterator<Item = (&Key, &Target)> {
         self.entries.iter().map(|(key, entry)| (key, &entry.target))
     }

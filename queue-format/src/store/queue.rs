@@ -1,4 +1,4 @@
-//! What waits for the commit thread.
+//! The work that waits for the commit thread.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 /// Changes that may wait before new work is refused: at 25,000 commits a second, over two seconds.
 pub const BACKLOG_CHANGES_SOFT: usize = 65_536;
 
-/// Changes that may wait at all. What is between the two is for work that was admitted before.
+/// Changes that may wait at all. The room between the two is for work that was admitted before.
 pub const BACKLOG_CHANGES_HARD: usize = 4 * BACKLOG_CHANGES_SOFT;
 
 /// Bytes that may wait before new work is refused.
@@ -35,7 +35,7 @@ pub(crate) struct Submission<T> {
     pub(crate) tag: T,
 }
 
-/// What the commit thread does next.
+/// The next work of the commit thread.
 #[derive(Debug)]
 pub(crate) enum Work<T> {
     /// Commit these as one batch.
@@ -70,7 +70,7 @@ struct State<T> {
     waiting: bool,
     /// A group was taken and is not done.
     committing: bool,
-    /// Whoever took the group left it to the log thread.
+    /// The thread that took the group left it to the log thread.
     left_over: bool,
     closed: bool,
     ended: bool,
@@ -250,7 +250,7 @@ impl<T> Queue<T> {
         self.state.lock().ended
     }
 
-    /// What makes room, if there is any.
+    /// The work that makes room, if there is any.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn take_room(&self) -> Option<Work<T>> {
         self.state.lock().room()
@@ -316,7 +316,7 @@ impl<T> Queue<T> {
     pub(crate) fn close_and_drain(&self, hopeless: impl Fn() -> bool) -> bool {
         let mut state = self.state.lock();
         state.closed = true;
-        // Who added something quietly may not be there any more to tell of it.
+        // A thread that added something quietly may not be there any more to tell of it.
         self.wake.notify_all();
         while !state.ended && (!state.submissions.is_empty() || state.committing) {
             let late = self.drained.wait_for(&mut state, DRAIN_PATIENCE).timed_out();

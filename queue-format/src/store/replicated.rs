@@ -1,9 +1,9 @@
-//! The same store below a replication engine: the engine says what is appended and what is
-//! committed, the store makes it durable and brings the files up to date.
+//! The same store below a replication engine. The engine says what is appended and what is committed;
+//! the store makes it durable and brings the files up to date.
 //!
 //! The difference to a single master: an entry is committed some time after it is durable here, or
-//! never. So the files wait not for the entry but for a durable frame that says it is committed,
-//! for otherwise a crash could leave in a file what the log does not vouch for.
+//! never. So the files wait not for the entry but for a durable frame that says it is committed.
+//! Otherwise a crash could leave in a file what the log does not vouch for.
 
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) mod by_hand;
@@ -47,7 +47,7 @@ pub struct ReplicatedStore {
     opened: Opened,
 }
 
-/// What the engine has to know of a recovered log.
+/// A recovered log, as far as the engine has to know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredLog {
     /// Entries up to here are in the files, and no longer in the log.
@@ -71,13 +71,13 @@ impl ReplicatedStore {
         Ok(Self { opened: open_real(data_dir, options, Writer::Engine { member })? })
     }
 
-    /// What was found.
+    /// The findings at the opening.
     #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.opened.recovered
     }
 
-    /// What the engine has to know.
+    /// The recovered log, for the engine.
     #[must_use]
     pub fn log(&self) -> RecoveredLog {
         RecoveredLog {
@@ -186,13 +186,13 @@ pub struct Recorder<T: Send + 'static> {
     /// Locked while records go to the queue, which has them in this order.
     order: Mutex<Order<T>>,
     reader: Reader,
-    /// What the checksums of the journal begin with.
+    /// The start of the journal's checksums.
     salt: u32,
     /// A snapshot is on its way.
     receiving: Arc<AtomicBool>,
     closing: Mutex<Option<Closing>>,
     group_bytes_max: usize,
-    /// Who takes the steps, where there are no threads.
+    /// The driver of the steps, where there are no threads.
     #[cfg(any(test, feature = "simulation"))]
     by_hand: Option<by_hand::Driver>,
 }
@@ -281,7 +281,7 @@ impl<T: Send + 'static> Recorder<T> {
         parts
     }
 
-    /// Says that the entries up to `index` are committed. That is written with the next frame.
+    /// Says that the entries up to `index` are committed. The next frame has it in writing.
     pub fn commit(&self, index: u64) {
         self.progress.committed.fetch_max(index, Ordering::Release);
     }
@@ -356,7 +356,7 @@ impl<T: Send + 'static> Recorder<T> {
         self.shared.admit()
     }
 
-    /// What waits at the moment; records of the engine have no changes of their own.
+    /// The backlog at the moment; records of the engine have no changes of their own.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         self.shared.backlog()

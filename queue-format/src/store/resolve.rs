@@ -1,11 +1,10 @@
 //! Making each batch complete in itself, before it goes to the journal.
 //!
 //! Recovery rewrites files from the journal alone, and a file whose key changed since the last
-//! checkpoint may be torn, so it is never read. A move that does not carry the content is therefore
-//! journaled only when the file it renames has not changed since the checkpoint and its new name is
-//! free: after a crash that file is whole and has one of the two names. Any other move becomes a
-//! write and a deletion. Where members of a cluster repeat the batch, each from files of its own age,
-//! every move does.
+//! checkpoint may be torn, so it is never read. So a move without its content is journaled only if the
+//! file that it renames has not changed since the checkpoint and its new name is free. After a crash
+//! that file is whole and has one of the two names. Any other move becomes a write and a deletion. So
+//! does every move in a cluster, where members repeat the batch, each from files of its own age.
 
 use std::collections::HashMap;
 
@@ -50,7 +49,7 @@ pub(crate) fn moves_as_content(batch: Batch, files: &Files) -> Result<Batch, Fil
     Ok(Batch(resolved).collapse())
 }
 
-/// What an earlier change of the same batch made of a key.
+/// The effect of an earlier change of the same batch on a key.
 enum Seen {
     Content(Option<Bytes>),
     RenamedFrom(Key),

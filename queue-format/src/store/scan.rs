@@ -37,7 +37,7 @@ impl Reader {
     /// their committed contents. A key that changes meanwhile is given as it was or as it is.
     ///
     /// # Errors
-    /// A directory cannot be listed. That a file cannot be read is told by the iterator.
+    /// A directory cannot be listed. The iterator tells of a file that cannot be read.
     pub fn scan(&self, prefix: &str) -> Result<Scan, FileError> {
         Ok(self.contents(self.keys(prefix)?))
     }
@@ -48,8 +48,8 @@ impl Reader {
         Scan { reader: self.clone(), keys: keys.into_iter(), read: Vec::new().into_iter() }
     }
 
-    /// What `make` makes of each key with this prefix and its content, as [`Reader::scan`] gives them.
-    /// It is made on the threads that read, so that they share its work, too.
+    /// The results of `make` for each key with this prefix and its content, as [`Reader::scan`] gives
+    /// them. They are made on the threads that read, so that these share its work, too.
     ///
     /// # Errors
     /// A directory cannot be listed, or a file not read.
@@ -66,7 +66,7 @@ impl Reader {
     /// # Errors
     /// A directory cannot be listed.
     pub fn keys(&self, prefix: &str) -> Result<Vec<Key>, FileError> {
-        // What is on its way to a file now is a file later: asked for first, it is not missed.
+        // A change on its way to a file now is a file later: asked for first, it is not missed.
         let mut keys = self.files.coming(prefix);
         let start = prefix.rsplit_once('/').map_or("", |(directory, _name)| directory);
         self.list(start, prefix, &mut keys)?;
@@ -87,7 +87,7 @@ impl Reader {
                 "" => name.name,
                 _ => format!("{directory}/{}", name.name),
             };
-            // What cannot be a key, temporaries and the store's own files, is none.
+            // Temporaries and the store's own files cannot be keys.
             let Ok(key) = Key::parse(&text) else { continue };
             if name.is_directory {
                 if key.as_str().starts_with(prefix) || prefix.starts_with(&format!("{key}/")) {

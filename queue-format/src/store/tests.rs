@@ -314,7 +314,7 @@ fn nobody_who_writes_by_himself_is_left_waiting() {
         }
     });
     let committer = store.start(EPOCH, callbacks).unwrap();
-    // Whoever is last in a round has nobody who comes along for him.
+    // The last thread in a round has nobody who comes along for it.
     for _ in 0..ROUNDS {
         std::thread::scope(|scope| {
             for (thread, told) in (0..THREADS).zip(&mut told) {

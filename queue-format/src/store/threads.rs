@@ -18,7 +18,7 @@ use crate::position::Position;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle};
 
-/// What closing needs once.
+/// The parts that closing needs once.
 pub(super) struct Closing {
     pub(super) threads: Vec<JoinHandle<()>>,
     pub(super) lock: Box<dyn Locked>,
@@ -84,7 +84,7 @@ impl<T> Shared<T> {
         Ok(())
     }
 
-    /// What waits at the moment.
+    /// The backlog at the moment.
     pub(super) fn backlog(&self) -> Backlog {
         let (file_lag_keys, file_lag_bytes) = self.files.lag();
         let queue = &self.queue;
@@ -95,8 +95,8 @@ impl<T> Shared<T> {
     pub(super) fn close(&self, closing: Closing) -> Result<(), CloseError> {
         let Closing { threads, lock } = closing;
         if !self.queue.close_and_drain(|| self.files.full().is_some()) {
-            // What waits for room in the journal waits for a disk that takes nothing, and so would
-            // the threads.
+            // A change that waits for room in the journal waits for a disk that takes nothing, and so
+            // would the threads.
             self.end();
         }
         // A checkpoint under way may wait for a disk that takes nothing.
@@ -195,7 +195,7 @@ struct CheckpointThread<T> {
     end_state: EndState,
 }
 
-/// What is left when the threads have ended.
+/// The state of the store when the threads have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndState {
     /// The files alone are the store.

@@ -14,7 +14,7 @@ use crate::digest::Group;
 use crate::disk::{Disk, Name};
 use crate::key::Key;
 
-/// Where a walk is.
+/// The place of a walk.
 #[derive(Debug)]
 pub(crate) struct Walk {
     disk: Arc<dyn Disk>,
@@ -47,7 +47,7 @@ impl Walk {
                 "" => name.name,
                 _ => format!("{directory}/{}", name.name),
             };
-            // What cannot be a key, temporaries and the store's own files, is none.
+            // Temporaries and the store's own files cannot be keys.
             let Ok(key) = Key::parse(&text) else { continue };
             let group = self.group.as_ref();
             if !name.is_directory {

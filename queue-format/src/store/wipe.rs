@@ -11,11 +11,11 @@ use super::open::LOCK;
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk as _, Locked};
 
-/// What the header becomes first. No key begins with a dot, and a directory without a header is no
-/// store: from then on nothing in it counts, and what is left is wiped by the next attempt.
+/// The name that the header gets first. No key begins with a dot, and a directory without a header is no
+/// store. From then on nothing in it counts, and the next attempt wipes what is left.
 const MARKER: &str = ".wiped-store.json";
 
-/// What lies beside the store in its directory and is not the store's.
+/// Entries in the directory of a store that do not belong to the store.
 const NEIGHBOURS: [&str; 4] = ["node", "ssconf", ASIDE, "lost+found"];
 
 /// A store that was not wiped, or not to the end.
@@ -24,9 +24,9 @@ const NEIGHBOURS: [&str; 4] = ["node", "ssconf", ASIDE, "lost+found"];
     "cannot wipe or move the store, at `{path}`; mend what is in the way, and it goes on by itself"
 )]
 pub struct WipeError {
-    /// What resisted.
+    /// The path that could not be wiped or moved.
     pub path: PathBuf,
-    /// What the system said.
+    /// The system's error.
     #[source]
     pub error: io::Error,
 }

@@ -1,6 +1,6 @@
-//! The threads of a store and those who use it, in thousands of orders of their steps: a
-//! scheduler decides at every lock and every wait who goes on, and tells of a deadlock. Time never
-//! passes here, so nobody may need a timeout to be woken.
+//! Tests of a store's threads and their callers, in thousands of orders of their steps. A scheduler
+//! decides at every lock and every wait which thread goes on, and reports a deadlock. Time never passes
+//! here, so nobody may need a timeout to be woken.
 //!
 //! `cargo xtask test orders` runs it. An order that fails is printed, and can be repeated by
 //! `shuttle::replay`.
@@ -32,7 +32,7 @@ fn options() -> StoreOptions {
     StoreOptions { segment_bytes, segments: 2, write_behind, ..StoreOptions::default() }
 }
 
-/// What came back, and who waits for it.
+/// The tags that came back, and the condition for threads that wait for one.
 #[derive(Default)]
 struct Told {
     tags: Mutex<BTreeSet<u32>>,

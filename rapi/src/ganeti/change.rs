@@ -20,13 +20,13 @@ pub struct Change {
     pub id: &'static str,
     /// The parameter that is in the path.
     name: Option<&'static str>,
-    /// What clients call parameters, and what they are called.
+    /// Clients' names of parameters, with the opcode's names.
     renamed: &'static [(&'static str, &'static str)],
     /// The parameters that are switches of the query.
     switches: &'static [(&'static str, &'static str)],
     /// Parameters that are not set from outside.
     forbidden: &'static [&'static str],
-    /// What is changed, for clients that look whether it changed meanwhile.
+    /// The changed object, for clients that check whether it changed meanwhile.
     object: Object,
 }
 
@@ -59,7 +59,7 @@ pub static CLUSTER_MODIFY: Change = Change {
     object: Object::Cluster,
     ..PLAIN
 };
-/// What agents should hold.
+/// The configuration that agents should hold.
 pub static REDISTRIBUTE: Change = Change { id: "OP_CLUSTER_REDIST_CONF", ..PLAIN };
 /// Parameters of a node.
 pub static NODE_MODIFY: Change = Change {
@@ -113,7 +113,7 @@ pub static NETWORK_MODIFY: Change =
     Change { id: "OP_NETWORK_SET_PARAMS", switches: &[], ..NETWORK };
 /// How the nodes of a group reach a network.
 pub static NETWORK_CONNECT: Change = Change { id: "OP_NETWORK_CONNECT", ..NETWORK };
-/// That they no longer do.
+/// The end of a group's connection to a network.
 pub static NETWORK_DISCONNECT: Change = Change { id: "OP_NETWORK_DISCONNECT", ..NETWORK };
 
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;

@@ -47,7 +47,7 @@ async fn condition(asked: &Asked, uuid: &str) -> Result<(), Refusal> {
     asked.condition(format!("{}/{uuid}", document::FILTERS), tag).await
 }
 
-/// What the body of a rule may have.
+/// The fields of a rule in a body.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Rule {

@@ -62,7 +62,7 @@ pub(super) async fn cancel(Path(job): Path<String>, asked: Asked) -> Answer {
     Ok(json(asked.ask(CancelJob { job_id: id(&job)?, kill: false }).await?))
 }
 
-/// What the body of a wait may have.
+/// The fields of a wait in a body.
 #[derive(serde::Deserialize)]
 struct Wait {
     fields: Fields,

@@ -58,7 +58,7 @@ const NODE: &[&str] = &[
     "tags",
 ];
 
-/// What agents measure anew for each answer.
+/// Fields that agents measure anew for each answer.
 const MEASURED: &[&str] = &[
     "dtotal", "dfree", "sptotal", "spfree", "mtotal", "mnode", "mfree", "ctotal", "cnos", "cnodes",
     "csockets",
@@ -220,7 +220,7 @@ impl Kind {
         asked.condition(document, tag).await
     }
 
-    /// Where the master keeps an object, which may be named by the first part of its name.
+    /// The document in which the master keeps an object; the first part of the object's name is enough.
     ///
     /// # Errors
     /// There is none, or the master does not answer.

@@ -13,7 +13,7 @@ use crate::switches;
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 const BYTES: &str = "application/octet-stream";
-/// What a client asks with, and the schema of it.
+/// The name of a parameter, and its schema.
 type Parameter = (String, Value);
 
 /// The statuses of every refusal.

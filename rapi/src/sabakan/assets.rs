@@ -66,7 +66,7 @@ pub(super) async fn meta(Path(text): Path<String>, asked: Asked) -> Answer {
     Ok(asked.object(&sabakan::asset(&told, exists), HERE))
 }
 
-/// What is another one on each machine, and no part of the tag.
+/// Fields that differ between machines, and are no part of the tag.
 const HERE: &[&str] = &["exists"];
 
 /// Lets a change rest on an asset, as far as the client asks for that.
@@ -78,7 +78,7 @@ async fn condition(asked: &Asked, name: &Word) -> Result<(), Refusal> {
     asked.condition(format!("{}/{name}", document::ASSETS), tag).await
 }
 
-/// What is told of an asset beside its bytes.
+/// The headers that describe an asset beside its bytes.
 fn headers_of(asset: &Asset) -> HeaderMap {
     let own = [
         (header::CONTENT_TYPE.as_str().to_owned(), asset.content_type.to_string()),
@@ -116,7 +116,7 @@ pub(super) async fn cryptsetup(asked: Asked) -> Answer {
     served(&asked, &told(&asked, &name).await?.ok_or_else(missing)?).await
 }
 
-/// What the headers of an upload say.
+/// The client's claims in the headers of an upload.
 #[derive(Debug)]
 struct Claimed {
     content_type: ContentType,

@@ -53,7 +53,7 @@ pub(super) async fn serve(asked: Asked) -> Answer {
     Ok(carry_out(request, asked).await)
 }
 
-/// Answers a query that stands in the target. What follows a link must not change anything.
+/// Answers a query that stands in the target. A request by a link must not change anything.
 pub(super) async fn serve_query(asked: Asked) -> Answer {
     let query =
         asked.value("query").ok_or_else(|| Refusal::bad("the parameter query is missing"))?;
@@ -72,7 +72,8 @@ pub(super) async fn serve_query(asked: Asked) -> Answer {
     Ok(carry_out(request, asked).await)
 }
 
-/// Whether a request has no operation but queries. What does not parse is told when it is carried out.
+/// Whether a request has no operation but queries. A request that does not parse is reported when it is
+/// carried out.
 fn only_reads(request: &mut Request) -> bool {
     let Ok(document) = request.parsed_query() else { return true };
     let mut operations = document.operations.iter();
@@ -87,7 +88,7 @@ async fn carry_out(mut request: Request, asked: Asked) -> Response {
 /// Spells states in variables as the schema does. sabakan's client writes the small letters of the REST
 /// interface there, which sabakan takes.
 fn spell_states(request: &mut Request) {
-    // What does not parse is told when it is carried out.
+    // A request that does not parse is reported when it is carried out.
     let Ok(document) = request.parsed_query() else { return };
     let operations = document.operations.iter();
     let declared = operations.flat_map(|(_name, operation)| &operation.node.variable_definitions);

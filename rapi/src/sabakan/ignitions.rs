@@ -107,7 +107,8 @@ pub(super) async fn rendered(Path((serial, id)): Path<(String, String)>, asked: 
     Ok((json, filled(&document.text, host, plain)).into_response())
 }
 
-/// Fills in where this was asked for, as agents do. Where it was asked without TLS, that has another port.
+/// Fills in the address at which this was asked for, as agents do. The port of HTTPS is another one
+/// where the request came without TLS.
 fn filled(text: &str, host: &str, tls_port: Option<u16>) -> String {
     let https = match tls_port {
         None => format!("https://{host}"),

@@ -27,7 +27,7 @@ use crate::upload::{self, Pieces};
 const IMAGE: &str = "coreos";
 /// Longest archive in bytes: kernel and initial file system of a whole live system are a quarter of that.
 const ARCHIVE_BYTES_MAX: u64 = 4 << 30;
-/// What may stand behind the end of an archive: writers fill it up to their record, of 10 KiB as a rule.
+/// The longest padding behind the end of an archive: writers fill up their record, of 10 KiB as a rule.
 const TAIL_BYTES_MAX: u64 = 1 << 20;
 /// Its members.
 const KERNEL: &str = "kernel";

@@ -1,4 +1,4 @@
-//! Who did what, when and on what: the audit log of the cluster in the form of sabakan's.
+//! The audit log of the cluster in the form of sabakan's: who did what, when and on what.
 
 use axum::http::header;
 use axum::response::IntoResponse;

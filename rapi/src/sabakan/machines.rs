@@ -24,7 +24,7 @@ pub(super) fn parameters(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
 
-/// What sabakan answers where there is nothing to tell.
+/// The answer of sabakan where there is nothing to say.
 pub(super) fn done() -> Response {
     StatusCode::OK.into_response()
 }

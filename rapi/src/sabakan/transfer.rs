@@ -1,4 +1,4 @@
-//! What uploads have in common: files come into the spool of this machine, where the master looks for them.
+//! The common part of uploads: files come into this machine's spool, where the master looks for them.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::asked::Asked;
 use crate::refusal::Refusal;
 
-/// How long a job is waited for that sends the file to every candidate and rack: 4 GiB to a dozen of them at
-/// 1 Gbit/s take ten minutes.
+/// The longest wait for a job that sends the file to every candidate and rack. A file of 4 GiB for a
+/// dozen of them takes ten minutes at 1 Gbit/s.
 pub(super) const END_TIME: Duration = Duration::from_secs(1_800);
 
 /// Refuses an upload where another machine is the master, which would look for it in its own spool.

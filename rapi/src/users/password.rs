@@ -21,7 +21,7 @@ const BCRYPT_COST_MAX: u32 = 14;
 /// Most rounds of a sha-crypt that is checked: as long.
 const SHA_CRYPT_ROUNDS_MAX: u32 = 1_000_000;
 
-/// What a password is compared with. It never prints.
+/// The stored form of a password. It never prints.
 pub struct Password(Form);
 
 enum Form {

@@ -8,7 +8,7 @@ use crate::door::{Door, login, request};
 /// Connections of the crowd: more than the front door keeps, from five addresses.
 const CROWD: usize = 1_100;
 const ADDRESSES: u8 = 5;
-/// Who else comes meanwhile, from another address.
+/// Requests of another user meanwhile, from another address.
 const OTHERS: usize = 25;
 
 /// A connection of the crowd that has sent this.

@@ -22,7 +22,7 @@ pub struct BlobHeld {
 pub struct BlobAppend {
     /// Which blob.
     pub blob: Blob,
-    /// Where the piece begins: at the bytes that are there.
+    /// The offset of the piece: the number of bytes that are there.
     pub offset: u64,
     /// The piece; at most [`PIECE_BYTES`].
     #[serde(skip)]
@@ -33,6 +33,6 @@ pub struct BlobAppend {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlobKeep {
-    /// What stays.
+    /// The blobs that stay.
     pub blobs: Vec<BlobDigest>,
 }

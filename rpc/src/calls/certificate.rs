@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 /// Addresses of one such certificate: an agent of 16 racks with four networks each.
 pub const SERVED_ADDRESSES_MAX: usize = 64;
 
-/// What an agent wants such a certificate for.
+/// An agent's request for such a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateWanted {
     /// The certificate request, PEM, by the key of its node.
     pub request: String,
-    /// Where it serves machines; at most [`SERVED_ADDRESSES_MAX`].
+    /// The addresses at which it serves machines; at most [`SERVED_ADDRESSES_MAX`].
     pub addresses: BTreeSet<IpAddr>,
 }
 

@@ -47,7 +47,7 @@ pub struct EnrolBegin {
     pub secret: WireSecret,
 }
 
-/// What a new node offers.
+/// The offer of a new node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnrolOffer {
     /// The name that it would like to have.
@@ -61,10 +61,10 @@ pub struct EnrolOffer {
     pub protocol: Versions,
     /// Certificate request, PEM; proves that the node holds the key.
     pub request: String,
-    /// What the machine is already, where it waits to be taken back as that.
+    /// The node that the machine is already, where it waits to be taken back as that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was: Option<WasNode>,
-    /// Proof that the request is from who knows the token of a machine, where one was given.
+    /// Proof that the sender of the request knows the token of a machine, where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<WireSecret>,
 }
@@ -108,7 +108,7 @@ pub struct WasNode {
 }
 
 impl WasNode {
-    /// What `membership` says of it.
+    /// The node that `membership` describes.
     #[must_use]
     pub fn of(membership: &Membership) -> Self {
         let Membership { cluster_uuid, cluster_name, node, .. } = membership;
@@ -149,11 +149,11 @@ pub struct EnrolFinish {
     pub certificate: String,
     /// The cluster's authority, PEM.
     pub authority: String,
-    /// What the node is from now on.
+    /// The node's membership from now on.
     pub membership: Membership,
 }
 
-/// What a node is: the file `membership.json` beside its certificate.
+/// The membership of a node: the file `membership.json` beside its certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
     /// Identity of the cluster.
@@ -164,7 +164,7 @@ pub struct Membership {
     pub node: NodeName,
     /// The node's id.
     pub node_id: u64,
-    /// Who may call until the first `allow_list`.
+    /// The allowed callers until the first `allow_list`.
     pub allow: AllowList,
     /// The epoch that is obeyed from the start.
     pub epoch: Epoch,

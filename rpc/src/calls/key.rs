@@ -52,7 +52,7 @@ impl<'de> Deserialize<'de> for CarriedKey {
     }
 }
 
-/// What a machine asks for.
+/// A machine's request to keep or to get the key of a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRequest {
     /// Tells it from every other request, also of an agent that was restarted.
@@ -67,7 +67,7 @@ pub struct KeyRequest {
     pub key: Option<CarriedKey>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyOutcome {
@@ -91,7 +91,7 @@ pub enum KeyOutcome {
 pub struct KeyAnswer {
     /// Which request; nothing happens where nobody waits for it any more.
     pub id: Uuid,
-    /// What became of it.
+    /// The outcome of the request.
     pub outcome: KeyOutcome,
 }
 

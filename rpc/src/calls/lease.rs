@@ -11,18 +11,19 @@ use model::{Serial, Timestamp};
 
 /// Longest wait of a call, in milliseconds: as that of an exchange.
 pub const LEASE_SYNC_WAIT_MS_MAX: u32 = super::EXCHANGE_WAIT_MS_MAX;
-/// Most leases and ramdisks in one reply: about 150 kB of leases, or 1.5 MB of ramdisks. What is left comes with the next call.
+/// Most leases and ramdisks in one reply: about 150 kB of leases, or 1.5 MB of ramdisks. The rest comes
+/// with the next call.
 pub const LEASES_TOLD_MAX: usize = 1_000;
 
 /// Parameters of `lease_sync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseSync {
-    /// The rack: only leases of its ranges are told.
+    /// The rack: only leases of its ranges are in the reply.
     pub rack: u32,
     /// The run of the agent that `after` counts in; another one means that everything is wanted.
     pub run: Option<Uuid>,
-    /// What was told up to this number is known.
+    /// Changes up to this number are known.
     pub after: u64,
     /// How long to wait where nothing is new, in milliseconds; 0 to [`LEASE_SYNC_WAIT_MS_MAX`].
     pub wait_ms: u32,
@@ -36,10 +37,10 @@ pub struct LeaseRelease {
     pub address: Ipv4Addr,
 }
 
-/// What ended.
+/// The lease that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseReleased {
-    /// Who had the address, by the identity that the agents give it; none where nobody had.
+    /// The holder of the address, by the identity that the agents give it; none where nobody had it.
     pub client: Option<String>,
 }
 
@@ -48,17 +49,18 @@ pub struct LeaseReleased {
 pub struct LeasesTold {
     /// The run of the agent that answers: numbers begin anew with each start.
     pub run: Uuid,
-    /// The number up to which all is told.
+    /// The number up to which the reply is complete.
     pub upto: u64,
     /// Whether more is known than one answer takes.
     #[serde(default)]
     pub more: bool,
     /// The leases, oldest change first; an address is there once.
     pub leases: Vec<LeaseTold>,
-    /// What was heard of ramdisks.
+    /// The ramdisks, as the agent heard of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ramdisks: Vec<RamdiskTold>,
-    /// Where the agent serves machines of the rack by HTTP, at most [`BOOT_PLACES_MAX`].
+    /// The addresses at which the agent serves machines of the rack by HTTP, at most
+    /// [`BOOT_PLACES_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boot: Vec<SocketAddr>,
 }
@@ -66,7 +68,7 @@ pub struct LeasesTold {
 /// Addresses at which one agent serves a rack: one in each of its networks.
 pub const BOOT_PLACES_MAX: usize = 16;
 
-/// What one agent heard of a machine's ramdisk, as it keeps it and tells it to another.
+/// A machine's ramdisk, as one agent heard of it, keeps it and tells it to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RamdiskTold {
     /// The rack.
@@ -77,7 +79,7 @@ pub struct RamdiskTold {
     pub registered: Option<Timestamp>,
     /// Its power cycle.
     pub cycle: u64,
-    /// What was heard.
+    /// The ramdisk as it was heard.
     #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
     pub heard: Ramdisk,
 }
@@ -89,7 +91,7 @@ pub struct LeaseTold {
     pub address: Ipv4Addr,
     /// The client, by the identity that the agents give it.
     pub client: String,
-    /// What became of it.
+    /// The state of the lease.
     pub state: LeaseState,
     /// Until when that holds; of a released one, since when.
     pub until: Timestamp,

@@ -50,7 +50,7 @@ pub struct MasterAddressDown {
     pub netdev: String,
 }
 
-/// What became of an address.
+/// The outcome of a change of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressChanged {
     /// Whether anything had to be changed.
@@ -70,6 +70,6 @@ pub struct SsconfPush {
 pub struct SsconfHeld {
     /// Their version.
     pub version: DocumentVersion,
-    /// What they say, by [`Ssconf::digest`].
+    /// The digest of their content, by [`Ssconf::digest`].
     pub digest: String,
 }

@@ -22,7 +22,7 @@ pub struct NetworkApply {
     pub seconds: u32,
 }
 
-/// What a change does.
+/// The effect of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkApplied {
     /// Its steps; none where the kernel is so already.
@@ -39,11 +39,11 @@ pub struct NetworkApplied {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkCommit {
-    /// The change of [`NetworkApply`]. One that was kept already is answered alike again.
+    /// The change of [`NetworkApply`]. A change that was kept already gets the same answer again.
     pub change: Uuid,
 }
 
-/// What became of the change that waited.
+/// The outcome of the change that waited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkEnded {
     /// Whether one waited.

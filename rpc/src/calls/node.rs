@@ -30,7 +30,7 @@ pub const ALLOW_LIST_MAX: usize = 256;
 #[serde(deny_unknown_fields)]
 pub struct Version {}
 
-/// Who answers, and what it runs.
+/// The node that answers, and its software.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeVersion {
     /// The node's name.
@@ -54,13 +54,13 @@ pub struct NodeVersion {
 #[serde(deny_unknown_fields)]
 pub struct MasterView {}
 
-/// Whom a node obeys, as it keeps it durably.
+/// The master that a node obeys, as the node keeps it durably.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MasterViewed {
     /// The highest epoch under which a call came that changes the node; the default before any.
     pub obeys: Epoch,
-    /// Who made that call; null where the epoch came with the enrolment, and nobody has called
-    /// under it yet.
+    /// The master that made that call; null where the epoch came with the enrolment, and nobody has
+    /// called under it yet.
     pub master: Option<NodeName>,
     /// The cluster that the node belongs to.
     pub cluster_uuid: Uuid,
@@ -71,7 +71,7 @@ pub struct MasterViewed {
 #[serde(deny_unknown_fields)]
 pub struct Facts {}
 
-/// What a machine is made of.
+/// The hardware of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeFacts {
     /// Its own host name.
@@ -92,7 +92,7 @@ pub struct NodeFacts {
     pub memory_free_mib: u64,
     /// Size of the file system with the agent's data, in MiB.
     pub disk_total_mib: u64,
-    /// What is free of it for the agent, in MiB.
+    /// Its free space for the agent, in MiB.
     pub disk_free_mib: u64,
 }
 
@@ -101,10 +101,10 @@ pub struct NodeFacts {
 #[serde(deny_unknown_fields)]
 pub struct Verify {}
 
-/// What a node holds, to be compared with what it should.
+/// The state that a node holds, for a comparison with what it should hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeHeld {
-    /// Who answers, and what it runs.
+    /// The node that answers, and its software.
     pub version: NodeVersion,
     /// Its clock.
     pub time: Timestamp,
@@ -112,15 +112,15 @@ pub struct NodeHeld {
     pub fingerprint: Fingerprint,
     /// Until when that is valid.
     pub certificate_ends: Timestamp,
-    /// Who may call it.
+    /// Its allowed callers.
     pub callers: AllowList,
     /// The rack documents that it serves from.
     pub racks: Vec<RackHeld>,
     /// Size of the file system with its data, in MiB.
     pub disk_total_mib: u64,
-    /// What is free of it for the agent, in MiB.
+    /// Its free space for the agent, in MiB.
     pub disk_free_mib: u64,
-    /// What keeps it from serving its racks; at most [`TROUBLES_MAX`].
+    /// Faults that keep it from serving its racks; at most [`TROUBLES_MAX`].
     #[serde(default)]
     pub faults: Vec<RackFault>,
 }
@@ -142,7 +142,7 @@ pub struct RackHeld {
     pub rack: u32,
     /// The document's version.
     pub version: DocumentVersion,
-    /// What it says, by [`RackDocument::digest`].
+    /// The digest of its content, by [`RackDocument::digest`].
     pub digest: String,
 }
 
@@ -165,7 +165,7 @@ pub struct RackWithdraw {
 #[serde(deny_unknown_fields)]
 pub struct Exchange {
     /// The agent's store that the acknowledged number belongs to; null for the first exchange.
-    /// Where it is another one, the number is not obeyed.
+    /// The agent ignores the number where its store is another one.
     pub incarnation: Option<Uuid>,
     /// Number of the last event that the master committed; the agent forgets up to it.
     pub acknowledged: u64,
@@ -174,19 +174,20 @@ pub struct Exchange {
     pub wait_ms: u32,
 }
 
-/// What the agent saw.
+/// The agent's report of its events and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchanged {
     /// The agent's store: numbers start anew with another one.
     pub incarnation: Uuid,
-    /// What was not acknowledged, oldest first, at most [`EXCHANGE_EVENTS_MAX`]. Numbers rise;
-    /// where an event was overtaken by a later one of the same object, its number is missing.
+    /// Events that are not acknowledged yet, oldest first, at most [`EXCHANGE_EVENTS_MAX`]. Numbers
+    /// rise; where an event was overtaken by a later one of the same object, its number is missing.
     pub events: Vec<Event>,
     /// The rack documents that the agent serves from.
     pub racks: Vec<RackHeld>,
     /// Events that were given up because the outbox was full, since the store was made.
     pub dropped: u64,
-    /// Who may call it, by [`Caller::digest`]; null of an agent whose software does not tell.
+    /// The digest of its allowed callers, by [`Caller::digest`]; null of an agent whose software does
+    /// not tell.
     #[serde(default)]
     pub callers: Option<String>,
     /// When its certificate ends; null of an agent whose software does not tell.
@@ -195,7 +196,7 @@ pub struct Exchanged {
     /// Its clock when it answered; null of an agent whose software does not tell.
     #[serde(default)]
     pub time: Option<Timestamp>,
-    /// What keeps it from serving its racks; at most [`TROUBLES_MAX`].
+    /// Faults that keep it from serving its racks; at most [`TROUBLES_MAX`].
     #[serde(default)]
     pub faults: Vec<RackFault>,
     /// The lease ranges that it serves.
@@ -205,8 +206,8 @@ pub struct Exchanged {
     /// [`TROUBLES_MAX`].
     #[serde(default)]
     pub network_drift: Vec<String>,
-    /// What machines ask for the keys of their disks, at most [`super::KEY_REQUESTS_MAX`]. Each is told
-    /// once, and lost with an answer that does not arrive: its machine asks again.
+    /// Requests of machines for the keys of their disks, at most [`super::KEY_REQUESTS_MAX`]. Each is
+    /// told once, and lost with an answer that does not arrive: its machine asks again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key_requests: Vec<super::KeyRequest>,
     /// The certificate that the agent wants to show machines; null where it has the right one.
@@ -282,14 +283,14 @@ impl Caller {
         node.fingerprints().map(|fingerprint| Self { name: node.name.clone(), fingerprint })
     }
 
-    /// What a list of callers says, in whatever order and of whatever epoch: SHA-256, in hex.
+    /// The digest of a list of callers, whatever its order and its epoch: SHA-256, in hex.
     #[must_use]
     pub fn digest(callers: &[Self]) -> String {
         let mut all: Vec<_> =
             callers.iter().map(|one| (one.name.as_str(), one.fingerprint)).collect();
         all.sort_unstable();
         let text = serde_json::to_vec(&all).expect("names and fingerprints are texts");
-        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(Sha256::digest(text))
     }
 }
 
@@ -314,11 +315,11 @@ pub struct TestDelay {
 #[serde(deny_unknown_fields)]
 pub struct RenewBegin {}
 
-/// What a node offers whose certificate is to be renewed.
+/// The offer of a node whose certificate is to be renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenewOffer {
-    /// The certificate that it shows at this moment: the new one of a renewal before, if that was
-    /// handed over and its end never told.
+    /// The certificate that it shows at this moment: the new one of an earlier renewal, if that was
+    /// handed over and its end never reported.
     pub fingerprint: Fingerprint,
     /// Certificate request for the new key, PEM; any before it is void.
     pub request: String,

@@ -14,9 +14,9 @@ use super::RamdiskTold;
 pub struct RamdiskClaim {
     /// The agent that calls.
     pub by: NodeName,
-    /// What it knows of the machine's ramdisk.
+    /// The machine's ramdisk, as the agent knows it.
     pub known: RamdiskTold,
-    /// What it wants to tell; null where it only wants to know what was told.
+    /// The secret that it wants to tell; null where it only asks what was told.
     #[serde(default)]
     pub claim: Option<SecretClaim>,
 }
@@ -34,10 +34,10 @@ pub enum SecretClaim {
     },
 }
 
-/// What became of a claim.
+/// The outcome of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RamdiskClaimed {
-    /// What is known of the machine's ramdisk now, with the claim where it was granted.
+    /// The machine's ramdisk as it is known now, with the claim where it was granted.
     pub known: RamdiskTold,
     /// Whether the secret may be told.
     pub is_granted: bool,

@@ -14,8 +14,8 @@ use super::watched::{LastWord, Watched};
 use super::{Refusal, RpcError};
 use crate::secured::{Called, Dialer};
 
-/// What the alert means by which `tls::verify` refuses a certificate that is good, and of nobody who
-/// may call.
+/// The meaning of the alert by which `tls::verify` refuses a certificate that is good, but of no allowed
+/// caller.
 pub(super) const NOT_LISTED: &str = "the node does not accept ours: its list of callers lacks it";
 
 /// Connects as `config` says and shakes hands, within `limit`.
@@ -43,15 +43,15 @@ pub(super) fn refusal(error: &io::Error) -> Option<Refusal> {
     Some(Refusal::Certificate { reason, fault })
 }
 
-/// What is wrong with a certificate.
+/// The words about a certificate that is not accepted, and its fault.
 pub(crate) struct CertificateWord {
     /// In words.
     pub(crate) reason: String,
-    /// What is to be done about it.
+    /// The fault, which decides the remedy.
     pub(crate) fault: CertificateFault,
 }
 
-/// What is wrong with a certificate, as far as different remedies end it.
+/// The fault of a certificate, as far as different remedies end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateFault {
     /// It is one of another authority.
@@ -89,7 +89,7 @@ pub(crate) fn certificate_word(error: &io::Error) -> Option<CertificateWord> {
     Some(CertificateWord { reason, fault })
 }
 
-/// What is wrong with the certificate that the node showed.
+/// The fault of the certificate that the node showed, and the words for it.
 fn of_theirs(error: &CertificateError) -> (String, CertificateFault) {
     match error {
         CertificateError::ApplicationVerificationFailure => {

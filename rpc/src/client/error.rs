@@ -24,9 +24,9 @@ pub enum RpcError {
     Unreachable {
         /// The node.
         node: NodeName,
-        /// Where it was expected.
+        /// The address where it was expected.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -39,7 +39,7 @@ pub enum RpcError {
         node: NodeName,
         /// The call.
         call: &'static str,
-        /// What the library said.
+        /// The HTTP library's error.
         #[source]
         error: hyper::Error,
     },
@@ -75,14 +75,14 @@ pub enum RpcError {
         /// The command that ends it, where the agent knows one.
         remedy: Option<String>,
     },
-    /// What came is no answer to this call.
+    /// The answer is no reply to this call.
     #[error("node {node} answered `{call}` with something else than its reply")]
     Malformed {
         /// The node.
         node: NodeName,
         /// The call.
         call: &'static str,
-        /// What is wrong with it.
+        /// The JSON reader's error.
         #[source]
         error: serde_json::Error,
     },
@@ -137,7 +137,7 @@ pub enum Refusal {
     /// A certificate is not good: wrong cluster, wrong node, wrong fingerprint, expired.
     #[error("certificate: {reason}")]
     Certificate {
-        /// What the TLS library said.
+        /// The TLS library's words.
         reason: String,
         /// Which remedy ends it.
         fault: CertificateFault,
@@ -154,7 +154,7 @@ pub enum Refusal {
          install.md)"
     )]
     Epoch {
-        /// What the node obeys.
+        /// The epoch that the node obeys.
         held: Epoch,
         /// The node's words, which name both epochs.
         message: String,
@@ -165,7 +165,7 @@ pub enum Refusal {
     /// There is no version of the protocol that both understand.
     #[error("{message}")]
     Version {
-        /// What the node understands.
+        /// The versions that the node understands.
         node_versions: Versions,
         /// The node's words.
         message: String,

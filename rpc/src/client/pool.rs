@@ -1,5 +1,5 @@
-//! The connections of a client: one HTTP/2 connection for each node, made when it is first needed
-//! and again after it broke; one HTTP/1.1 connection for each bulk call.
+//! The connections of a client. Each node has one HTTP/2 connection, made when it is first needed and
+//! again after it broke. Each bulk call has an HTTP/1.1 connection of its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) struct Pool {
     slots: Mutex<BTreeMap<NodeName, (NodeTarget, Arc<Slot>)>>,
 }
 
-/// What is kept for one node.
+/// The connection to one node.
 #[derive(Debug)]
 struct Slot {
     /// Version of the protocol that the node is spoken to in.

@@ -108,7 +108,7 @@ async fn a_new_list_holds_for_open_connections() {
     let refused =
         matches!(result, Err(RpcError::Refused { refusal: Refusal::Stranger { .. }, .. }));
     assert!(refused, "{result:?}");
-    // Who comes after it hears the same in the handshake, and takes it for no wrong certificate.
+    // The next caller hears the same in the handshake, and does not take it for a wrong certificate.
     let again = version_of(&pair, &pair.client()).await;
     let error = again.unwrap_err();
     assert!(error.is_of_a_stranger() && certificate_refused(&Err(error)));
@@ -143,7 +143,7 @@ async fn a_lower_epoch_is_told_which_one_is_obeyed() {
     assert!(
         matches!(error, RpcError::Refused { refusal: Refusal::Epoch { held: h, .. }, .. } if h == held)
     );
-    // What only reads is answered all the same.
+    // A call that only reads is answered all the same.
     client.call(&pair.target, Version {}, meta(1)).await.unwrap();
 }
 
@@ -302,7 +302,7 @@ async fn a_caller_that_was_renewed_makes_another_connection() {
     crate::identity::renewal::finish(&layout, &signed).unwrap();
     let only_old = allow(&[&pair.master]);
     assert!(pair.master.refresh(&layout).unwrap());
-    // Not on the list yet: the open connection of before is not used.
+    // Not on the list yet: the earlier connection, still open, is not used.
     assert!(certificate_refused(&version_of(&pair, &client).await));
     pair.allowed.replace(allow(&[&pair.master, &old]));
     version_of(&pair, &client).await.unwrap();

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Refusal;
 use super::connect::refusal;
 
-/// What an end of the connection without TLS's own farewell means.
+/// The meaning of an end of the connection without TLS's own farewell.
 const CUT_OFF: &str = "the agent ended, or the network broke";
 
 /// A connection that remembers why it was refused. With TLS 1.3 the caller learns only behind the
@@ -21,7 +21,7 @@ pub(crate) struct Watched<T> {
     word: LastWord,
 }
 
-/// What a [`Watched`] connection remembers.
+/// The memory of a [`Watched`] connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LastWord(Arc<OnceLock<Refusal>>);
 

@@ -29,7 +29,7 @@ use crate::wire::{AnswerBody, OutEnvelope, PROTOCOL};
 pub struct Invitation {
     /// The name that the node will have.
     pub node: NodeName,
-    /// Where it waits.
+    /// The address where it waits.
     pub address: SocketAddr,
     /// The certificate that it serves meanwhile.
     pub fingerprint: Fingerprint,
@@ -43,7 +43,7 @@ pub enum EnrolError {
     /// A call to the new node failed.
     #[error(transparent)]
     Call(#[from] RpcError),
-    /// The machine shows another key than the token names; it was not told the secret.
+    /// The machine shows another key than the token names; it did not get the secret.
     #[error(
         "the token is of an earlier `noded enroll` or of another machine: use the one that it \
          shows now"
@@ -58,7 +58,7 @@ pub enum EnrolError {
     /// The machine waits to become another node.
     #[error("{0}")]
     OtherNode(String),
-    /// What came or went is no certificate.
+    /// The text that came or went is no certificate.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// The identity did not arrive, as far as is known; to enrol again does no harm.
@@ -66,7 +66,7 @@ pub enum EnrolError {
     Unconfirmed {
         /// The node.
         node: NodeName,
-        /// What came of the question whether it has its identity.
+        /// The outcome of the question whether it has its identity.
         confirmation: String,
         /// Why the identity could not be handed over.
         #[source]
@@ -100,8 +100,8 @@ async fn reach(
 }
 
 impl Invitation {
-    /// What a machine is told that waits at `address` and knows `token`. Whoever is there gets nothing that
-    /// is worth anything elsewhere; [`Enrolment::knows`] says whether it was the one.
+    /// The invitation of a machine that waits at `address` and knows `token`. A stranger there gets
+    /// nothing that is worth anything elsewhere; [`Enrolment::knows`] says whether it was that machine.
     ///
     /// # Errors
     /// Nobody answers there.
@@ -184,7 +184,7 @@ impl Invitation {
 }
 
 impl Enrolment {
-    /// What the node said of itself, with the request to be signed.
+    /// The node's offer, with the request to be signed.
     #[must_use]
     pub fn offer(&self) -> &EnrolOffer {
         &self.offer
@@ -206,7 +206,7 @@ impl Enrolment {
     /// Hands over the identity, with certificates in PEM form, and gives the fingerprint of the
     /// node's certificate. May be repeated.
     ///
-    /// Where the answer is lost, the node is asked through `client` whether it has its identity.
+    /// A lost answer is no failure yet: the node is asked through `client` whether it has its identity.
     ///
     /// # Errors
     /// The node refused, or it is not known whether it has its identity.

@@ -1,5 +1,5 @@
-//! What a machine and the master show each other that know one token: neither says the token itself, and
-//! what one shows to a stranger between them is worth nothing to the other.
+//! The proofs that a machine and the master show each other if they know one token. Neither says the
+//! token itself. A proof shown to a stranger between them is worth nothing to the other side.
 //!
 //! HMAC-SHA256 with the token as its key, over whose word it is, the fingerprint of the certificate that the
 //! machine serves, and its certificate request.
@@ -14,7 +14,7 @@ pub(super) fn of_master(token: &MachineToken, served: Fingerprint) -> EnrolSecre
     made(token, &[b"master\0", served.as_bytes()])
 }
 
-/// What the machine that serves this certificate answers with its request.
+/// The proof of the machine that serves this certificate, for the answer with its request.
 pub(super) fn of_machine(token: &MachineToken, served: Fingerprint, request: &str) -> EnrolSecret {
     made(token, &[b"machine\0", served.as_bytes(), request.as_bytes()])
 }

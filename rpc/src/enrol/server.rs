@@ -51,10 +51,10 @@ pub struct Desk {
     /// Whether an operator chose that name.
     named: bool,
     software: String,
-    /// What this machine is, where it is to be taken back.
+    /// The node that this machine is already, where it is to be taken back.
     was: Option<WasNode>,
     secret: EnrolSecret,
-    /// What shows the master that this is the machine whose token it knows.
+    /// The proof for the master that this is the machine whose token it knows.
     proof: Option<EnrolSecret>,
     state: Mutex<State>,
     /// One at a time: two masters must not mix their files.
@@ -98,7 +98,7 @@ impl Desk {
     }
 
     /// For a machine that is a node already: it is taken back as that node of that cluster, and as
-    /// nothing else. What it holds is the cluster's.
+    /// nothing else. The data on it is the cluster's.
     #[must_use]
     pub fn of_member(self, was: WasNode) -> Self {
         Self { was: Some(was), ..self }
@@ -110,7 +110,7 @@ impl Desk {
         Self { hostname: name.to_string(), named: true, ..self }
     }
 
-    /// For a machine that was told a token by its configuration: the master knows it by that.
+    /// For a machine that has a token from its configuration: the master knows it by that.
     #[must_use]
     pub fn by_token(self, token: &MachineToken) -> Self {
         let fingerprint = self.fingerprint();

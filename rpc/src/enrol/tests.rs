@@ -256,7 +256,7 @@ async fn a_machine_and_the_master_know_each_other_by_one_token() {
     enrolment.knows(&ours).unwrap();
     assert!(matches!(enrolment.knows(&other), Err(EnrolError::OtherToken)));
 
-    // A master with another token is not answered, and one that is told the secret of another certificate.
+    // A master with another token gets no answer, nor one with the secret of another certificate.
     let (_second_dir, second, _second_server) = machine(Some(&ours)).await;
     assert_ne!(second.secret(), desk.secret());
     let refused = asked(&other, &server).await;
@@ -270,7 +270,7 @@ async fn a_machine_and_the_master_know_each_other_by_one_token() {
     };
     assert!(moved.begin(&name("n1"), &Tasks::new()).await.is_err());
 
-    // Whoever takes any secret, and knows no token, shows no proof.
+    // A server that takes any secret, and knows no token, shows no proof.
     let (_plain_dir, plain, plain_server) = machine(None).await;
     let stranger = Invitation {
         secret: plain.secret().clone(),

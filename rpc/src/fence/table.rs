@@ -6,14 +6,14 @@ use model::NodeName;
 use queue_format::Epoch;
 use serde::{Deserialize, Serialize};
 
-/// Whom a node obeys.
+/// The master that a node obeys.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Obeyed {
     /// The highest epoch under which the node was called.
     #[serde(flatten)]
     pub epoch: Epoch,
-    /// Who called under it first; null where that is not known: the epoch came with the enrolment,
-    /// or was kept by a version that did not ask.
+    /// The first caller under it. Null means that it is not known: the epoch came with the enrolment, or
+    /// was kept by a version that did not ask.
     #[serde(default)]
     pub master: Option<NodeName>,
 }
@@ -33,7 +33,7 @@ pub struct Table<S> {
     running: BTreeMap<u64, (Epoch, S)>,
 }
 
-/// What a call gets that asks to run.
+/// The answer to a call that asks to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// It runs, and gives the ticket back at its end.

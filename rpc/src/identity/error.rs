@@ -10,9 +10,9 @@ pub enum IdentityError {
     /// A key or certificate could not be made.
     #[error("cannot make {what}")]
     Make {
-        /// What was to be made.
+        /// The object that was to be made.
         what: &'static str,
-        /// What the library said.
+        /// The library's error.
         #[source]
         error: rcgen::Error,
     },
@@ -24,7 +24,7 @@ pub enum IdentityError {
     Request {
         /// The node.
         node: NodeName,
-        /// What is wrong with it.
+        /// The library's error.
         #[source]
         error: rcgen::Error,
     },
@@ -37,9 +37,9 @@ pub enum IdentityError {
     /// Text that should be PEM is not.
     #[error("{what} is no PEM text")]
     Pem {
-        /// What should be PEM.
+        /// The text that should be PEM.
         what: &'static str,
-        /// What is wrong with it.
+        /// The PEM reader's error.
         #[source]
         error: rustls::pki_types::pem::Error,
     },
@@ -48,7 +48,7 @@ pub enum IdentityError {
     Der {
         /// Which.
         what: &'static str,
-        /// What is wrong with it.
+        /// The X.509 reader's error.
         #[source]
         error: x509_parser::nom::Err<x509_parser::error::X509Error>,
     },
@@ -61,7 +61,7 @@ pub enum IdentityError {
     /// A key and a certificate that do not belong together, or a certificate of another authority.
     #[error("the node's certificate, its key and the cluster's authority do not belong together")]
     Mismatch {
-        /// What the TLS library said.
+        /// The TLS library's error.
         #[source]
         error: rustls::Error,
     },
@@ -88,7 +88,7 @@ pub enum IdentityError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
@@ -97,7 +97,7 @@ pub enum IdentityError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
@@ -106,7 +106,7 @@ pub enum IdentityError {
     Membership {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The JSON reader's error.
         #[source]
         error: serde_json::Error,
     },

@@ -119,7 +119,7 @@ impl NodeIdentity {
     /// A file could not be written.
     pub fn store(&self, layout: &Layout, membership: &Membership) -> Result<(), IdentityError> {
         make_directory(&layout.pki())?;
-        // What an earlier membership left must not be taken for a renewal of this one.
+        // The files of an earlier membership must not be taken for a renewal of this one.
         super::renewal::forget(layout)?;
         let pair = self.shown.current();
         let key = pem("PRIVATE KEY", pair.key.secret_der());

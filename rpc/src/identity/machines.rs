@@ -17,7 +17,7 @@ use super::files::write;
 use super::{IdentityError, NodeIdentity, certificate_from_pem};
 use crate::calls::CertificateWanted;
 
-/// What machines are shown.
+/// The certificate that machines are shown.
 #[derive(Debug)]
 pub struct MachineCertificate {
     node: Arc<NodeIdentity>,
@@ -50,7 +50,8 @@ impl Further {
 }
 
 impl MachineCertificate {
-    /// That of a node. A file that is of an earlier key, or of another node, counts for nothing.
+    /// The certificate of a node for machines. A file that is of an earlier key, or of another node,
+    /// counts for nothing.
     #[must_use]
     pub fn open(node: Arc<NodeIdentity>, layout: &Layout) -> Self {
         let kept = fs::read_to_string(layout.machine_certificate()).ok();
@@ -58,8 +59,8 @@ impl MachineCertificate {
         Self { node, further: RwLock::new(further) }
     }
 
-    /// What is to be asked for where machines are served at these addresses; none where it is there, or was
-    /// asked for.
+    /// The request for a certificate with these served addresses; none where the certificate is there,
+    /// or was asked for.
     ///
     /// # Errors
     /// A certificate cannot be read, or a request not be made.

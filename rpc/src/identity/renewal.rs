@@ -1,10 +1,10 @@
 //! Another key and certificate for a node that is one already, while it is in use.
 //!
 //! Two files cannot be replaced by one rename, so the new ones lie beside the old ones first. The new
-//! key alone counts for nothing. From when the new certificate is durable beside it, that pair is the
-//! node's: whoever reads takes it from there, and the files that are in the way are replaced, the key
-//! first. So a crash leaves the old pair or the new one, and never one's key with the other's
-//! certificate; what it left is completed by the next [`complete`].
+//! key alone counts for nothing. Once the new certificate is durable beside it, that pair is the node's.
+//! Readers take it from there, and the old files are replaced, the key first. So a crash leaves the old
+//! pair or the new one, and never one's key with the other's certificate; what it left is completed by
+//! the next [`complete`].
 
 use std::fs;
 use std::io;
@@ -61,7 +61,7 @@ pub fn finish(layout: &Layout, certificate: &str) -> Result<(), IdentityError> {
     complete(layout)
 }
 
-/// Where there is no new key, the certificate must be the one in use.
+/// The certificate must be the one in use where there is no new key.
 fn is_in_place(layout: &Layout, certificate: &str) -> Result<(), IdentityError> {
     let what = "the node's new certificate";
     let wanted = super::certificate_from_pem(what, certificate)?;
@@ -86,7 +86,7 @@ pub fn complete(layout: &Layout) -> Result<(), IdentityError> {
 /// A part of the way to the usual names; may be repeated.
 type Step = fn(&Layout) -> Result<(), IdentityError>;
 
-/// What is done, in this order, when the new certificate is durable. The last one ends it.
+/// The steps after the new certificate is durable, in this order. The last one ends it.
 const STEPS: [Step; 2] = [place_key, place_certificate];
 
 fn place_key(layout: &Layout) -> Result<(), IdentityError> {

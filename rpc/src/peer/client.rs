@@ -1,5 +1,5 @@
 //! The asking side: a link is one connection to one member, made when it is needed and again after
-//! it failed. Who asks does the work: there is no task behind a link.
+//! it failed. The caller does the work: there is no task behind a link.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Default for PeerTimes {
 pub struct PeerTarget {
     /// Its name, which its certificate must carry.
     pub name: NodeName,
-    /// Where its `masterd` listens for members.
+    /// The address where its `masterd` listens for members.
     pub address: SocketAddr,
     /// Its certificate, where it is known.
     pub fingerprint: Option<Fingerprint>,
@@ -72,7 +72,7 @@ struct Shared {
     target: PeerTarget,
     dialer: Dialer,
     config: Arc<ClientConfig>,
-    /// What the asking side shows.
+    /// The certificate that the asking side shows.
     shown: Shown,
     server: ServerName<'static>,
     times: PeerTimes,
@@ -115,7 +115,7 @@ impl PeerClient {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Whom it asks.
+    /// The member that it asks.
     #[must_use]
     pub fn target(&self) -> &PeerTarget {
         &self.shared.target
@@ -127,7 +127,7 @@ impl PeerClient {
         self.link(from, to, Purpose::Engine)
     }
 
-    /// A link for questions about the member itself; [`StoreId::NONE`] means whoever is there.
+    /// A link for questions about the member itself; [`StoreId::NONE`] means any store, or none.
     #[must_use]
     pub fn control(&self, from: StoreId, to: StoreId) -> ControlLink {
         ControlLink::new(self.link(from, to, Purpose::Control))

@@ -1,5 +1,5 @@
-//! The table of questions about the member itself. What is not in it cannot be asked; what is in it
-//! and not answered does not compile.
+//! The table of questions about the member itself. A question that is not in it cannot be asked; a
+//! question that is in it and not answered does not compile.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -27,7 +27,7 @@ pub struct ControlLine {
     pub name: &'static str,
     /// How long it may take, on both sides.
     pub class: TimeClass,
-    /// What it is for.
+    /// Its purpose.
     pub about: &'static str,
 }
 
@@ -35,7 +35,7 @@ pub struct ControlLine {
 pub trait ControlCall: Serialize + DeserializeOwned + Debug + Send + Sync + 'static {
     /// Its line of the table.
     const LINE: ControlLine;
-    /// What the member answers.
+    /// The member's answer.
     type Reply: Serialize + DeserializeOwned + Debug + Send + 'static;
 }
 

@@ -64,7 +64,7 @@ failure_kinds! {
 pub struct PeerFailure {
     /// The class.
     pub kind: PeerFailureKind,
-    /// What was attempted, on what, and why it failed.
+    /// The attempt, its object, and the reason why it failed.
     pub message: String,
 }
 

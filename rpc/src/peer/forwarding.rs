@@ -1,5 +1,5 @@
 //! Requests of clients that one member passes on to the master: `{"uid": …, "gid": …, "role": …}`, ETX,
-//! the request. What a request and its answer are is the business of who speaks LUXI.
+//! the request. The content of requests and answers is the business of LUXI's client and server.
 
 use std::fmt;
 use std::future::Future;
@@ -20,7 +20,7 @@ const REQUEST_KIND: u8 = 1;
 /// The byte between who asks and the request: JSON cannot contain it (ASCII 3, "end of text").
 const ETX: u8 = 3;
 
-/// Who sent a request, by the word of the member that passes it on: the numbers are those of its
+/// The sender of a request, by the word of the member that passes it on: the numbers are those of its
 /// machine. Fields that are not known are passed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
@@ -44,7 +44,7 @@ pub struct Passed {
     pub uid: u32,
     /// Its group there.
     pub gid: u32,
-    /// What it may do there.
+    /// Its role there.
     pub role: Option<Role>,
     /// Its name, and where it asked.
     pub asker: Option<Asker>,
@@ -53,7 +53,7 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// What stands before the message on the wire.
+    /// The bytes before the message on the wire.
     fn head(&self) -> Vec<u8> {
         let Self { uid, gid, role, .. } = *self;
         let head = Head { uid, gid, role, asker: self.asker.clone() };
@@ -80,8 +80,8 @@ pub type Passing<'a> = Pin<Box<dyn Future<Output = Result<Bytes, PeerFailure>> +
 
 /// Answers requests that other members pass on.
 ///
-/// The future is dropped when the member closes the connection: its client has left. What it has
-/// begun to change must not depend on it any more.
+/// The future is dropped when the member closes the connection: its client has left. A change that has
+/// begun must not depend on the future any more.
 pub trait ClientService: fmt::Debug + Send + Sync + 'static {
     /// Answers one request; `from` is the first word of the connection, and its node the one of the
     /// certificate. A failure that is certain ([`PeerFailure::certainly_not_done`]) means that

@@ -1,10 +1,11 @@
 //! Core: the form of all that travels between members.
 //!
 //! `length u32 LE | mark u8 | body`: the length counts mark and body. The mark of a question is its
-//! kind, which the service knows; the mark of an answer is its status (`docs/replication.md`); the mark of a hello is 0.
+//! kind, which the service knows. The mark of an answer is its status (`docs/replication.md`), and the
+//! mark of a hello is 0.
 
-/// Longest frame of a question or an answer, in bytes: an append holds at most what one frame of
-/// the journal does, 16 MiB, and the rest is for what surrounds it.
+/// Longest frame of a question or an answer, in bytes. An append holds at most what one frame of the
+/// journal does, 16 MiB, and the rest is for what surrounds it.
 pub const FRAME_BYTES_MAX: usize = 17 * 1024 * 1024;
 /// Longest hello, and longest answer to it, in bytes: names and numbers, and one sentence.
 pub const HELLO_BYTES_MAX: usize = 16 * 1024;
@@ -17,7 +18,7 @@ const MARK_BYTES: usize = 1;
 /// Mark of a hello.
 pub(super) const HELLO_MARK: u8 = 0;
 
-/// What an answer is.
+/// The kind of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     /// The service's own bytes.

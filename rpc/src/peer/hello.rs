@@ -12,7 +12,7 @@ use super::PEER_PROTOCOL;
 use super::failure::sentence;
 use crate::wire::Versions;
 
-/// What a connection is for: it selects the service that answers.
+/// The purpose of a connection: it selects the service that answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
@@ -66,7 +66,7 @@ impl fmt::Display for StoreId {
     }
 }
 
-/// Who asks.
+/// The side that asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Speaker {
     /// The node, which must be the one that the allow-list has for the certificate.
@@ -84,11 +84,11 @@ pub struct Hello {
     pub protocol: u32,
     /// The cluster that is meant.
     pub cluster_uuid: Uuid,
-    /// Who asks.
+    /// The side that asks.
     pub from: Speaker,
-    /// Who is meant.
+    /// The store that is meant.
     pub to: StoreId,
-    /// What the connection is for.
+    /// The purpose of the connection.
     pub purpose: Purpose,
     /// The last committed entry that the store that is meant has made durable, as far as the caller
     /// knows; the default where it knows of none.
@@ -96,14 +96,14 @@ pub struct Hello {
     pub acknowledged: Position,
 }
 
-/// What the side that is asked is at this moment.
+/// The state of the side that is asked, at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Here {
     /// Its cluster.
     pub cluster_uuid: Uuid,
     /// Its store.
     pub store: StoreId,
-    /// Where that ends.
+    /// The end of that store.
     pub last: Position,
 }
 
@@ -167,7 +167,7 @@ impl Hello {
 pub enum RefusalReason {
     /// The version of the protocol is not understood.
     Version {
-        /// What is understood.
+        /// The versions that are understood.
         versions: Versions,
     },
     /// Another cluster is meant.
@@ -184,7 +184,7 @@ pub enum RefusalReason {
     },
     /// The store ends before a committed entry that it had made durable: an older copy was put back.
     Reverted {
-        /// Where it ends.
+        /// The end of the store.
         last: Position,
     },
     /// Too many connections, of this peer or of all.

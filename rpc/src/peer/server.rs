@@ -26,12 +26,12 @@ mod places;
 
 use places::Places;
 
-/// What a server allows; the defaults are right for a cluster, tests shorten them.
+/// The limits of a server; the defaults are right for a cluster, tests shorten them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerLimits {
     /// Callers that have not said who they are yet, at the same time: all candidates that come
-    /// back at once. Those that have been silent longest make room for others, so strangers never take
-    /// the places of members.
+    /// back at once. The callers that have been silent longest make room for others, so strangers never
+    /// take the places of members.
     pub handshakes: usize,
     /// The same from one address.
     pub handshakes_per_address: usize,
@@ -39,14 +39,14 @@ pub struct PeerLimits {
     /// candidates, each with those of one peer. Apart from each other: an engine that waits for its
     /// disk keeps its questions, and the node still says how it stands.
     pub connections: usize,
-    /// The same of one peer: the engine's handful, or control's, and as many again and more that it
-    /// gave up and this side has not missed yet, or not answered.
+    /// The same of one peer: the handful of the engine, or of control. As many again and more may be
+    /// connections that it gave up, which this side has not noticed or answered yet.
     pub per_peer: usize,
     /// Connections for requests of clients at the same time: places of their own, so that clients
     /// never take those of the engine. Each holds one request and its answer.
     pub clients: usize,
-    /// The same of one peer: what it has at most at the same time, and half as many again that it
-    /// gave up and this side has not missed yet.
+    /// The same of one peer: as many as it has at the same time. Half as many again may be connections
+    /// that it gave up, which this side has not noticed yet.
     pub clients_per_peer: usize,
     /// Time for the TLS handshake.
     pub handshake: Duration,
@@ -129,7 +129,7 @@ pub enum PeerServerError {
     Identity {
         /// The node.
         node: model::NodeName,
-        /// What the TLS library said.
+        /// The TLS library's error.
         #[source]
         error: rustls::Error,
     },
@@ -238,13 +238,13 @@ impl<S: PeerService> PeerServer<S> {
         Ok(Self { address, stop, shared, accepting, connections })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it serves.
+    /// The service behind it.
     #[must_use]
     pub fn service(&self) -> &S {
         &self.shared.service

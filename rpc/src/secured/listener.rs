@@ -1,4 +1,4 @@
-//! Where connections arrive.
+//! The socket at which connections arrive.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +24,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Bounds the lines about callers whose handshake did not succeed, whatever they want here.
 static HANDSHAKES: Throttle = Throttle::new();
 
-/// What a server listens on: a TCP socket, or in a simulation a port of its network.
+/// The socket of a server: TCP, or in a simulation a port of its network.
 #[derive(Debug)]
 pub struct Listener(Kind);
 
@@ -57,7 +57,7 @@ impl From<simulation::Listener> for Listener {
 }
 
 impl Listener {
-    /// Where it listens.
+    /// The address on which it listens.
     ///
     /// # Errors
     /// The system does not tell.

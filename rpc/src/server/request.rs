@@ -16,7 +16,7 @@ use crate::server::Shared;
 use crate::service::{Answer, Received, Service};
 use crate::wire::{AnswerBody, Failure, FailureKind};
 
-/// What stands before the name of a call in the path.
+/// The part of the path before the name of a call.
 pub(crate) const PATH_PREFIX: &str = "/rpc/";
 
 pub(super) async fn respond<S: Service>(

@@ -130,7 +130,7 @@ async fn slow_writers_lose_their_place() {
     let limits =
         Limits { handshake: short, head: short, body: short, connections: 2, ..Limits::default() };
     let pair = Pair::with(limits, Versions::OURS).await;
-    // One that never shakes hands, and one that never sends its head: all places are taken.
+    // All places are taken: one caller never shakes hands, and one never sends its head.
     let mut mute = TcpStream::connect(pair.target.address).await.unwrap();
     let mut slow = raw(&pair).await.unwrap();
     slow.write_all(b"POST /rpc/ver").await.unwrap();

@@ -1,4 +1,4 @@
-//! Where somebody listens on the network.
+//! A listener on the simulated network.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -22,7 +22,7 @@ impl Listener {
         Self { network, address }
     }
 
-    /// Where it is.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

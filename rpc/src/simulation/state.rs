@@ -1,4 +1,4 @@
-//! What is under way.
+//! The state of the network: all that is under way.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -21,7 +21,7 @@ const SLOW_MS: usize = 3_000;
 const SLOW_ONE_IN: usize = 400;
 /// A piece that was lost is sent again after so long, TCP's least, and up to [`SLOW_MS`] more.
 const AGAIN_MS: usize = 200;
-/// What was held back by a cut comes within this time after its end.
+/// The longest delay of held-back pieces after the end of a cut.
 const HEALED_MS: usize = 1_000;
 /// Bytes that one direction holds before its writer waits: more than any one message here, less than
 /// a runaway writer.
@@ -55,7 +55,7 @@ pub(super) struct Waiting {
     pub(super) tell: Tell,
 }
 
-/// Where somebody listens.
+/// A port on which a node listens.
 #[derive(Default)]
 pub(super) struct Door {
     pub(super) waiting: VecDeque<Waiting>,
@@ -89,7 +89,7 @@ struct Way {
     /// Whether there is a reader, or its machine to say that there is none.
     read: Reading,
     is_written: bool,
-    /// Something came that nobody read, and its sender was not told yet.
+    /// Bytes came that nobody read, and their sender does not know yet.
     bytes_for_nobody: bool,
 }
 
@@ -100,7 +100,7 @@ enum Reading {
     Dead,
 }
 
-/// What [`State::arrive`] leaves to do, where no lock is held.
+/// The work that [`State::arrive`] leaves for when no lock is held.
 #[derive(Default)]
 pub(super) struct Arrivals {
     pub(super) opened: Vec<(End, Tell)>,
@@ -123,7 +123,7 @@ pub(super) struct State {
     pub(super) cut: BTreeSet<(IpAddr, IpAddr)>,
     pub(super) loss_one_in: usize,
     pub(super) powerless: bool,
-    /// Whoever waits for these waits in vain.
+    /// Callers that wait for these wait in vain.
     pub(super) unheard: Vec<Tell>,
 }
 
@@ -282,7 +282,7 @@ impl State {
         Ok(Some(room))
     }
 
-    /// What has arrived; none where the reader has to wait.
+    /// The bytes that have arrived; none where the reader has to wait.
     ///
     /// # Errors
     /// The other end is gone.

@@ -17,7 +17,7 @@ use super::state::End;
 pub struct Stream {
     network: Network,
     end: End,
-    /// What was taken from the network and is not read yet.
+    /// Bytes that were taken from the network and are not read yet.
     taken: Bytes,
 }
 
@@ -32,7 +32,7 @@ impl Stream {
         Self { network, end, taken: Bytes::new() }
     }
 
-    /// What the caller asked for.
+    /// The protocol that the caller asked for.
     pub(crate) fn protocol(&self) -> &[u8] {
         &self.end.protocol
     }

@@ -58,7 +58,7 @@ impl World {
         });
     }
 
-    /// What comes of `work`, if anything does.
+    /// The output of `work`; none if it does not end.
     fn run<T: Send + 'static>(
         &mut self,
         work: impl Future<Output = T> + Send + 'static,

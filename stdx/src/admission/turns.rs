@@ -1,7 +1,7 @@
 //! Places that users share: at most so many at the same time, in all, of one user, and of one address.
 //!
-//! Whoever finds no place waits in line. The next free place goes to the line whose user and address hold
-//! fewest, so that a crowd delays its own requests and hardly any other.
+//! A request that finds no place waits in line. The next free place goes to the line whose user and
+//! address hold fewest, so that a crowd delays its own requests and hardly any other.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -30,7 +30,7 @@ impl TurnLimits {
     }
 }
 
-/// Who holds a place: a user at an address, as far as each is known.
+/// The holder of a place: a user at an address, as far as each is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TurnHolder<U> {
     /// The user.
@@ -49,7 +49,7 @@ impl<U> TurnHolder<U> {
 /// The places, and who waits for one; clones share them.
 ///
 /// A turn takes one place or several, such as the bytes of a body. A line serves its own requests in their
-/// order. Whoever bounds the time of [`Turns::acquire`] thereby bounds the lines.
+/// order. A caller that bounds the time of [`Turns::acquire`] thereby bounds the lines.
 #[derive(Debug)]
 pub struct Turns<U: Clone + Eq + Hash>(Arc<Mutex<TurnTable<U>>>);
 
@@ -93,7 +93,7 @@ impl<U: Clone + Eq + Hash> Turns<U> {
             (waiting, table.serve())
         };
         self.tell(served);
-        // Whoever gives up lets others pass: this is dropped after the place in the line.
+        // A waiter that gives up lets others pass: this is dropped after the place in the line.
         let _others = ServeOnDrop(self);
         waiting.await.expect("a line keeps whoever waits until it is served")
     }
@@ -115,7 +115,7 @@ impl<U: Clone + Eq + Hash> Turns<U> {
         self.tell(served);
     }
 
-    /// Hands turns to those who waited for them. One that nobody takes any more is free again.
+    /// Hands turns to those who waited for them. A turn that nobody takes any more is free again.
     fn tell(&self, served: Vec<Served<U>>) {
         for Served { holder, waiter } in served {
             drop(waiter.tell.send(self.turn(holder, waiter.cost)));
@@ -216,7 +216,7 @@ impl<U: Clone + Eq + Hash> TurnTable<U> {
         let number = self.number();
         let line = self.lines.entry(holder.clone());
         let line = line.or_insert_with(|| Line { served: 0, waiting: VecDeque::new() });
-        // Those that gave up stand in front.
+        // Waiters that gave up stand in front.
         while line.waiting.front().is_some_and(|waiter| waiter.tell.is_closed()) {
             line.waiting.pop_front();
         }
@@ -255,8 +255,8 @@ impl<U: Clone + Eq + Hash> TurnTable<U> {
         served
     }
 
-    /// Of the lines whose share has room, the one whose user and address hold fewest; of equal ones, the
-    /// one that was served longest ago, and then the one that came first.
+    /// The line whose user and address hold fewest, of those whose share has room. Of equal ones, the
+    /// line that was served longest ago comes first, and then the one that came first.
     fn next_in_line(&self) -> Option<TurnHolder<U>> {
         let place = |(holder, line): (&TurnHolder<U>, &Line<U>)| {
             let first = line.waiting.front()?;

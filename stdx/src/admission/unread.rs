@@ -1,8 +1,8 @@
 //! Answers that were not read yet: how much memory they take together.
 //!
-//! A client may ask for a hundred megabytes and read none of it. What clients do not read is bounded, for each
-//! of them and for all together. Where there is no room for one more, the reader that made no progress for
-//! longest is cut off: one of the same client, or one of the client that holds most.
+//! A client may ask for a hundred megabytes and read none of it. The memory of unread answers is
+//! bounded, for each client and for all together. An answer that finds no room cuts off the reader that
+//! made no progress for longest. It is a reader of the same client, or of the client that holds most.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -132,7 +132,7 @@ impl<C: Clone + Eq + Hash> UnreadTable<C> {
     }
 
     fn forget(&mut self, number: u64) {
-        // Whoever was cut off is forgotten already.
+        // A reader that was cut off is forgotten already.
         let Some(answer) = self.answers.remove(&number) else { return };
         self.bytes -= answer.bytes;
         let Some(held) = self.of_client.get_mut(&answer.client) else { return };

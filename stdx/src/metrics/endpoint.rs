@@ -1,4 +1,4 @@
-//! Where numbers are served, as a command line says it.
+//! The address of the metrics, as a command line says it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,8 +16,8 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// The default of a program: a fixed port can be had once on a machine, so one that is not the
-    /// installed one leaves it to who asks for it.
+    /// The default of a program. A fixed port can be had once on a machine, so only the installed
+    /// program takes it; others serve where they are told to.
     #[must_use]
     pub fn of_installed(is_installed: bool, address: impl Into<SocketAddr>) -> Self {
         if is_installed { Self::At(address.into()) } else { Self::Nowhere }

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the integers that a histogram keeps are, and where its buckets end.
+/// The unit of the integers that a histogram keeps, and the ends of its buckets.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     /// Greatest integer of each bucket but the last, which has no end; in ascending order.
     bounds: &'static [u64],
-    /// What one of the integers is in the unit that is shown.
+    /// The value of one integer in the unit that is shown.
     unit: f64,
 }
 
@@ -70,7 +70,7 @@ impl Histogram {
         self.observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// What was observed so far. One that is observed meanwhile may be missing in the sum.
+    /// The counts so far. An observation made meanwhile may be missing in the sum.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let unit = self.scale.unit;
@@ -83,7 +83,7 @@ impl Histogram {
     }
 }
 
-/// What a histogram holds at a moment.
+/// The content of a histogram at a moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counts {
     /// End of each bucket with how many are in it; the last one's end is [`f64::INFINITY`].

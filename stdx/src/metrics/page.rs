@@ -1,4 +1,4 @@
-//! What one request for numbers gets, as text.
+//! The answer to one request for numbers, as text.
 
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;

@@ -20,7 +20,7 @@ use crate::admission::Limits;
 use crate::daemon::chain;
 use crate::net::{Connection, Places};
 
-/// What the answer is, in the words of HTTP.
+/// The type of the answer, in the words of HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Connections at the same time: a few servers that ask, and an operator.

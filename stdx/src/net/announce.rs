@@ -1,6 +1,6 @@
-//! Core: what a host tells its link when it has taken an address over, so that nobody sends to who
-//! had it before: an ARP announcement (RFC 5227 section 2.3), or an unsolicited Neighbour
-//! Advertisement (RFC 4861 section 7.2.6).
+//! Core: the messages by which a host tells its link that it has taken an address over, so that nobody
+//! sends to its former host. They are an ARP announcement (RFC 5227 section 2.3), or an unsolicited
+//! Neighbour Advertisement (RFC 4861 section 7.2.6).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -24,26 +24,26 @@ const ARP_REPLY: u8 = 2;
 
 /// Next header of ICMPv6 (RFC 4443).
 const PROTOCOL_ICMPV6: u8 = 58;
-/// What proves that a message was not routed (RFC 4861 section 7.1.2).
+/// The proof that a message was not routed (RFC 4861 section 7.1.2).
 const HOP_LIMIT: u8 = 255;
 const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
-/// Whoever has another Ethernet address for it is to forget that one.
+/// Hosts with another Ethernet address for it are to forget that one.
 const FLAG_OVERRIDE: u8 = 0x20;
 const OPTION_TARGET_ADDRESS: u8 = 2;
 
-/// What is sent to one Ethernet address.
+/// A message to one Ethernet address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announcement {
     /// The protocol, as in an Ethernet frame.
     pub ethertype: u16,
     /// The Ethernet address.
     pub to: [u8; 6],
-    /// What stands behind the Ethernet header.
+    /// The bytes behind the Ethernet header.
     pub payload: Vec<u8>,
 }
 
-/// What tells the link that `address` is that of the interface with `mac`. For IPv4 the question
-/// and the answer: some hosts and switches heed one of them alone.
+/// The messages that tell the link that `address` is that of the interface with `mac`. For IPv4 the
+/// question and the answer: some hosts and switches heed one of them alone.
 #[must_use]
 pub fn announcements(address: IpAddr, mac: [u8; 6]) -> Vec<Announcement> {
     match address {

@@ -1,4 +1,4 @@
-//! Where a daemon listens, which may be an address that this machine does not have yet: the interface may
+//! The sockets on which a daemon listens, whose address this machine may not have yet. The interface may
 //! come up later, or the address be removed by mistake and come back. The kernel lets a socket wait for
 //! that (`IP_FREEBIND`), so that nothing has to be bound anew.
 
@@ -16,12 +16,12 @@ const BACKLOG: i32 = 1_024;
 /// Between two looks whether the addresses are there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Where a daemon listens, and what for.
+/// A place where a daemon listens, and its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listening {
     /// The address and port.
     pub address: SocketAddr,
-    /// What is to be reached there, as "the node protocol".
+    /// The service there, as "the node protocol".
     pub purpose: &'static str,
     /// The option of the command line that names the address.
     pub option: &'static str,
@@ -31,9 +31,9 @@ pub struct Listening {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {} for {}{}", of.address, of.purpose, hint(error))]
 pub struct ListenError {
-    /// Where, and what for.
+    /// The place and its purpose.
     pub of: Listening,
-    /// What the system said.
+    /// The system's error.
     #[source]
     pub error: io::Error,
 }
@@ -67,7 +67,7 @@ impl Listening {
     }
 }
 
-/// What an operator reads of an address that is missing.
+/// The warning for an operator about an address that is missing.
 impl fmt::Display for Listening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { address, purpose, option } = self;

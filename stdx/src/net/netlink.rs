@@ -32,7 +32,7 @@ pub struct LinkAddress {
     pub label: Option<String>,
 }
 
-/// What the kernel says.
+/// A reply of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetlinkReply {
     /// One address of a list.
@@ -48,8 +48,8 @@ pub fn list(sequence: u32) -> Vec<u8> {
     message(libc::RTM_GETADDR, flags, sequence, &[0; BODY_LEN])
 }
 
-/// Adds an address, which must not be there. One of IPv6 is usable at once: whoever had it before
-/// must not keep it from being taken over (no duplicate address detection, RFC 4862 section 5.4).
+/// Adds an address, which must not be there. One of IPv6 is usable at once: its former host must not
+/// keep it from being taken over (no duplicate address detection, RFC 4862 section 5.4).
 #[must_use]
 pub fn add(address: &LinkAddress, sequence: u32) -> Vec<u8> {
     let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
@@ -70,7 +70,7 @@ pub fn remove(address: &LinkAddress, sequence: u32) -> Vec<u8> {
     message(libc::RTM_DELADDR, flags, sequence, &described(address))
 }
 
-/// What a datagram of the kernel says in answer to the message of that number; nothing of others.
+/// The replies in a datagram of the kernel to the message of that number; none to others.
 #[must_use]
 pub fn parse(mut datagram: &[u8], sequence: u32) -> Vec<NetlinkReply> {
     let mut told = Vec::new();
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// What is asked for is laid out as what the kernel lists.
+    /// A request has the layout of the kernel's lists.
     #[test]
     fn what_is_added_reads_as_itself() {
         for wanted in [wanted("10.0.0.9", Some("eth0:gnt")), wanted("fd00::9", None)] {

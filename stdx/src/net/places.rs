@@ -21,7 +21,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Places {
     listener: TcpListener,
-    /// What is served, for the log.
+    /// The name of the service, for the log.
     what: &'static str,
     admission: Admission<IpAddr>,
     refused: Throttle,

@@ -14,7 +14,7 @@ const PROCESSES_MAX: usize = 32_768;
 /// Open files of one process that are looked at: a DHCP server has a dozen.
 const FILES_MAX: usize = 4_096;
 
-/// Who has a port.
+/// The owner of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortOwner {
     /// The process, where this one may see it.

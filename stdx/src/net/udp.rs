@@ -14,11 +14,11 @@ use tokio::io::Interest;
 
 use super::listening::set_free;
 
-/// Bytes of received datagrams that the kernel may hold: a few hundred small ones, the burst of a
-/// row of racks that is powered on while the disk is busy.
+/// Bytes of received datagrams that the kernel may hold: a few hundred small ones. A row of racks sends
+/// that many when it is powered on while the disk is busy.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 
-/// What a socket listens to.
+/// The traffic that a socket listens to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Binding {
     /// Everything that arrives on this interface, broadcasts included. The port may need
@@ -35,9 +35,9 @@ pub struct Datagram {
     pub len: usize,
     /// Whether the datagram was longer than the buffer, and is cut.
     pub truncated: bool,
-    /// Who sent it.
+    /// The address of its sender.
     pub source: SocketAddrV4,
-    /// Which address it was sent to: one of ours, or a broadcast.
+    /// The address that it was sent to: one of ours, or a broadcast.
     pub destination: Ipv4Addr,
     /// Number of the interface it came in by.
     pub interface: u32,
@@ -117,7 +117,7 @@ impl UdpSocket {
     }
 }
 
-/// What tells the kernel the source address of a packet.
+/// The packet information that tells the kernel the source address of a packet.
 fn from_address(source: Ipv4Addr) -> libc::in_pktinfo {
     libc::in_pktinfo {
         ipi_ifindex: 0,

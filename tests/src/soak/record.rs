@@ -1,4 +1,4 @@
-//! What a soak tells: on its output and in a file, as it happens.
+//! The report of a soak: on its output and in a file, as it happens.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ pub struct Record {
     events: BTreeMap<String, u64>,
     rounds: u64,
     outage: (Duration, u64),
-    /// What came of submissions.
+    /// The outcomes of submissions.
     pub totals: Totals,
 }
 
@@ -55,7 +55,7 @@ impl Record {
     /// If the file takes none.
     pub fn say(&mut self, text: &str) {
         let line = format!("[{:5} s] {text}", self.begun.elapsed().as_secs());
-        // Whoever listened may be gone; the file is what counts.
+        // The reader of the output may be gone; the file counts.
         drop(writeln!(std::io::stdout(), "{line}"));
         writeln!(self.file, "{line}").unwrap();
     }

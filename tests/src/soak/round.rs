@@ -25,7 +25,7 @@ const BY_ITSELF_WITHIN: Duration = Duration::from_secs(45);
 /// A piece of a time that passes, after which the wish to end is looked at.
 const PIECE: Duration = Duration::from_millis(100);
 
-/// What goes from round to round.
+/// The state that goes from round to round.
 #[derive(Debug)]
 pub struct State {
     /// The nodes, and clients that never rest for long.

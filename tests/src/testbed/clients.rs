@@ -1,4 +1,4 @@
-//! Clients of all three nodes that submit jobs whatever happens, and note what they are told.
+//! Clients of all three nodes that submit jobs whatever happens, and note the answers.
 //!
 //! Each job carries a mark of its own in its comment, by which it is found again whatever its number
 //! is, and however often it is there.
@@ -37,10 +37,10 @@ const IDLE_WITHIN: Duration = Duration::from_secs(180);
 /// Fields of a job that are final once it has ended.
 pub const FINAL: [&str; 3] = ["status", "opstatus", "opresult"];
 
-/// What the mark of every job of a client begins with.
+/// The beginning of the mark of every job of a client.
 pub const MARK: &str = "client ";
 
-/// What came of a submission, as far as its client knows.
+/// The outcome of a submission, as far as its client knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     /// It has this number.
@@ -51,10 +51,10 @@ pub enum Word {
     Unknown(String),
 }
 
-/// What one client was told of one job.
+/// One client's knowledge of one job.
 #[derive(Debug, Clone)]
 pub struct ClientOutput {
-    /// What came of it.
+    /// The outcome of its submission.
     pub word: Word,
     /// Whether it runs on all agents.
     pub on_agents: bool,
@@ -64,7 +64,7 @@ pub struct ClientOutput {
     pub ended: Option<Vec<Value>>,
 }
 
-/// What clients were told, by the mark of the job.
+/// The clients' knowledge of their jobs, by the mark of the job.
 pub type Words = BTreeMap<String, ClientOutput>;
 
 /// Clients that work until they are dropped.
@@ -115,7 +115,7 @@ impl Clients {
         Self { shared, threads }
     }
 
-    /// Waits until every submission has its answer, and lets no other begin; what was told so far.
+    /// Waits until every submission has its answer, and lets no other begin; gives the answers so far.
     ///
     /// # Panics
     /// If a client waits for ever, or has panicked.

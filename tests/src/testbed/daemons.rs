@@ -32,7 +32,7 @@ impl Daemons {
         Self { dir: dir.to_owned(), running: Mutex::default() }
     }
 
-    /// Where a daemon's words are.
+    /// The file with a daemon's output.
     #[must_use]
     pub fn said(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}.log"))

@@ -70,8 +70,8 @@ impl Lan {
         Self { count }
     }
 
-    /// A command as it runs on a node. (`ip netns exec` would give it mounts of its own, under which
-    /// a disk that is unmounted here stays in use.)
+    /// A command as it runs on a node. `ip netns exec` would give it mounts of its own, under which a
+    /// disk that is unmounted here stays in use.
     #[must_use]
     pub fn on(&self, node: usize, command: &Command) -> Command {
         let mut inside = Command::new("nsenter");
@@ -90,7 +90,7 @@ impl Lan {
         ip(&format!("link set {} master {BRIDGE}", port(node)));
     }
 
-    /// What one node sends to another one is lost; the way back stays.
+    /// Drops all packets from one node to another one; the way back stays.
     pub fn silence(&self, from: usize, to: usize) {
         let entry = format!("{} lladdr {NOBODY} dev {INTERFACE} nud permanent", address(to));
         ip(&format!("-n {} neigh replace {entry}", namespace(from)));

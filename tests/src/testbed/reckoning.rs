@@ -1,4 +1,4 @@
-//! What clients were told, held against what there is.
+//! Compares the answers that clients got with the state of the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -16,7 +16,7 @@ use crate::run::wait_for;
 /// How long jobs may take to end that were there when all was well again: one waits for what a call
 /// to an agent may take.
 const ENDED_WITHIN: Duration = Duration::from_secs(120);
-/// Complaints that are told; more of them are of the same kind.
+/// Most complaints that are reported; more of them are of the same kind.
 const TOLD_MAX: usize = 20;
 /// Jobs of one question.
 const JOBS_AT_ONCE: usize = 500;
@@ -29,7 +29,7 @@ type Opcode = (u64, u64);
 pub struct Totals {
     /// Jobs that clients were given a number of.
     pub acknowledged: u64,
-    /// Submissions of which they were told that nothing was done.
+    /// Submissions that were refused: nothing was done.
     pub refused: u64,
     /// Submissions whose outcome they were not told.
     pub unknown: u64,
@@ -39,19 +39,19 @@ pub struct Totals {
     pub calls: u64,
 }
 
-/// What is known from one comparison to the next.
+/// The state that is kept from one comparison to the next.
 #[derive(Debug)]
 pub struct Reckoning {
     /// Every job up to this one was compared.
     until: u64,
     /// How far the log of each agent was read.
     read: [u64; NODES],
-    /// What each agent was called for.
+    /// The opcodes for which each agent was called.
     called: [BTreeSet<Opcode>; NODES],
     /// Marks of jobs of which nobody knew, and which were not there yet: a request may be under way
     /// for longer than its client waits.
     open: BTreeSet<String>,
-    /// What clients were told of all jobs with a number, for the last look.
+    /// The clients' knowledge of all jobs with a number, for the last look.
     accepted: BTreeMap<u64, Option<Vec<Value>>>,
     /// Counts.
     pub totals: Totals,
@@ -79,9 +79,9 @@ impl Reckoning {
         }
     }
 
-    /// Compares what was told with a cluster that is well and at rest: nothing that was acknowledged
-    /// is lost, nothing that was refused is there, nothing is there twice, what had ended is as it
-    /// was, and every agent was called once for each opcode.
+    /// Compares the answers to clients with a cluster that is well and at rest. No acknowledged job is
+    /// lost, no refused job is there, and no job is there twice. Jobs that had ended are unchanged, and
+    /// every agent was called once for each opcode.
     ///
     /// # Errors
     /// Everything that is not as it should be.
@@ -177,7 +177,7 @@ impl Reckoning {
         file.seek(SeekFrom::Start(self.read[node])).unwrap();
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).unwrap();
-        // What is not a whole line is read next time.
+        // An incomplete line is read next time.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.read[node] += u64::try_from(whole).unwrap();
         String::from_utf8_lossy(&bytes[..whole]).lines().filter_map(opcode_called).collect()

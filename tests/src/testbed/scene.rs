@@ -1,4 +1,4 @@
-//! A yard with its clients, from a moment in which all is well to the next.
+//! A testbed with its clients, from a moment in which all is well to the next.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,22 +14,22 @@ const LOAD_AFTER: Duration = Duration::from_millis(500);
 /// The command that moves the role; opcodes of this load end within a moment.
 const FAILOVER: &str = "cluster master-failover --drain-timeout 10";
 
-/// Nodes, clients, and what these were told.
+/// Nodes, clients, and the answers that these got.
 #[derive(Debug)]
 pub struct Scene {
     /// The clients, which end before their nodes.
     pub clients: Clients,
-    /// What was told so far.
+    /// The comparisons so far.
     pub reckoning: Reckoning,
     /// The nodes.
     pub testbed: Testbed,
     /// The master when all was well.
     pub master: usize,
-    /// What clients were told since then, once they rest.
+    /// The answers to clients since then, once they rest.
     pub words: Words,
 }
 
-/// What came of a time of trouble.
+/// The outcome of a time of trouble.
 #[derive(Debug, Clone, Copy)]
 pub struct Rested {
     /// How long it took until all was well.
@@ -61,7 +61,7 @@ impl Scene {
     /// replicas are equal, `gnt cluster verify` finds nothing, and nothing alarms.
     ///
     /// # Errors
-    /// What is not as it should be.
+    /// Everything that is not as it should be.
     pub fn rest(&mut self) -> Result<Rested, String> {
         let begun = Instant::now();
         self.master = self.testbed.settle(SETTLED_WITHIN)?;
@@ -72,7 +72,7 @@ impl Scene {
         self.master = self.testbed.settle_alike(SETTLED_WITHIN)?;
         self.reckoning.compare(&self.testbed, self.master, &self.words)?;
         self.finds_nothing("cluster verify")?;
-        // What verify sees no more, the watcher takes an alarm off for at its next look.
+        // The watcher ends an alarm at its next look, after verify no longer finds its cause.
         let master = self.testbed.settle(SETTLED_WITHIN)?;
         if master != self.master {
             return Err(format!("the role went to {} at rest", self.testbed.name(master)));
@@ -97,7 +97,7 @@ impl Scene {
         self.reckoning.compare_all(&self.testbed, self.master)
     }
 
-    /// Keeps logs, stores and what clients were told, for who looks for the cause of a finding.
+    /// Keeps logs, stores and the answers to clients, for the search for the cause of a finding.
     pub fn keep(&self, place: &Path) {
         self.testbed.keep(place);
         let words = format!("{:#?}\n", self.words);

@@ -1,4 +1,4 @@
-//! What is done to a node, and its end.
+//! Faults of a node, and their end.
 
 use std::fmt;
 
@@ -22,9 +22,9 @@ pub enum Trouble {
     PauseBoth,
     /// Nothing goes from or to the node.
     Unplug,
-    /// What the node sends is lost.
+    /// All packets from the node are lost.
     Mute,
-    /// What is sent to the node is lost.
+    /// All packets to the node are lost.
     Deafen,
     /// The node and the next one do not hear each other; both hear the third.
     Part,

@@ -1,4 +1,4 @@
-//! What a client sends and gets, as `tcpdump` sees it at the client's interface.
+//! The traffic of a client, as `tcpdump` sees it at the client's interface.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use xtask::guest::wires::{HOST_INTERFACE, within};
 
 use crate::lan::{AGENT, PATIENCE, program};
 
-/// What is said when it has begun to look.
+/// The words of `tcpdump` once it captures.
 const BEGUN: &str = "listening on";
 
 /// A capture that runs, until it is dropped.

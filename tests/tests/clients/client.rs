@@ -1,4 +1,4 @@
-//! The clients: what each is called with, and how it is told to renew, to end and to release.
+//! The clients: the command line of each, and how it is told to renew, to end and to release.
 
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
@@ -39,13 +39,13 @@ const BUS: &str = r#"<busconfig><type>system</type>
 <listen>unix:path=/run/dbus/system_bus_socket</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow user="*"/><allow own="*"/><allow send_type="*"/>
 <allow send_destination="*"/><allow receive_sender="*"/></policy></busconfig>"#;
-/// What clients keep in places of the system is kept in the client's home. `ip netns exec` has made
+/// Files that clients keep in places of the system go to the client's home. `ip netns exec` has made
 /// mounts that nobody else sees. Without a writable `/sys`, `systemd-networkd` does not wait for udev.
 const PRIVATE: &str = "mount --bind \"$0/run\" /run && mount --bind \"$0/lib\" /var/lib || exit 1
 umount -l /sys && mount -t sysfs -o ro sysfs /sys || exit 1
 exec \"$@\"";
 
-/// Who made it.
+/// The maker of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Busybox: systems in memory, ramdisks.
@@ -70,7 +70,7 @@ impl Kind {
     }
 }
 
-/// What the interface of a client has.
+/// The lease that a client's interface has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(crate) address: Ipv4Addr,
@@ -90,7 +90,7 @@ pub(crate) struct Client {
     pub(crate) mac: String,
     home: TempDir,
     running: Vec<Child>,
-    /// What it sends and gets.
+    /// Its traffic.
     pub(crate) capture: Capture,
 }
 
@@ -178,7 +178,7 @@ impl Client {
         wait_for(&what, PATIENCE, || self.try_lease())
     }
 
-    /// What its interface has now.
+    /// The lease that its interface has now.
     pub(crate) fn try_lease(&self) -> Option<Lease> {
         let json = |line: &str| -> Value {
             let mut ip = Command::new("ip");
@@ -277,7 +277,7 @@ impl Client {
         }
     }
 
-    /// What its script was last told of a name.
+    /// The last value that its script got for a name.
     pub(crate) fn told(&self, name: &str) -> Option<String> {
         let events = fs::read_to_string(self.home.path().join("events")).unwrap();
         let value = |line: &str| line.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
@@ -300,7 +300,7 @@ fn kill_all(namespace: &str, names: &[&str]) {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // What it said lies there.
+        // Its output lies there.
         self.home.disable_cleanup(std::thread::panicking());
         kill_all(&self.namespace, &[]);
         for child in &mut self.running {

@@ -18,13 +18,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 69, 0, 1);
 /// The address of node 1, whose agent serves the rack.
 pub(crate) const AGENT: Ipv4Addr = Ipv4Addr::new(10, 69, 0, 3);
-/// What DHCP leases in rack 0, by rule.
+/// Last numbers of the addresses that DHCP leases in rack 0, by rule.
 pub(crate) const RANGE: std::ops::RangeInclusive<u8> = 32..=62;
-/// What every test here needs.
+/// Programs that every test here needs.
 const PROGRAMS: [&str; 3] = ["ip", "tcpdump", "nsenter"];
 
-/// A rack with so many agents. Where this machine cannot have one, or lacks a program, it says so and
-/// gives nothing.
+/// A rack with so many agents. If this machine cannot have one, or lacks a program, the function says so
+/// and gives nothing.
 pub(crate) fn rack(agents: u8, further: &[&str]) -> Option<Rack> {
     let missing = |program: &&&str| needs::find(program).is_none();
     if let Some(program) = PROGRAMS.iter().chain(further).find(missing) {
@@ -46,7 +46,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
     needs::find(name).unwrap_or_else(|| panic!("there is no `{name}`"))
 }
 
-/// What a command prints that succeeds.
+/// The output of a command that succeeds.
 pub(crate) fn said(command: &mut Command) -> String {
     xtask::guest::run(command).unwrap_or_else(|error| panic!("{}", stdx::daemon::chain(&error)))
 }

@@ -27,7 +27,7 @@ fn lives(kind: Kind) {
     wait_for_lease(&rack, &client.mac, first.address);
     renews(&client, &first);
 
-    // What writes no notes to its disk begins anew, and the agent remembers.
+    // A client without notes on its disk begins anew, and the agent remembers.
     let has_notes = matches!(kind, Kind::Dhclient | Kind::Dhcpcd);
     client.kill();
     let passed = client.capture.messages().len();

@@ -12,12 +12,12 @@ use crate::lan::{AGENT, PATIENCE, leases, program, rack, said, wait_for_lease};
 use crate::lives::assert_by_rule;
 
 const SERIAL: &str = "SN-1";
-/// What UEFI on x64 says of itself when it boots by HTTP: options 60 and 93. It asks for option 67.
+/// The options of UEFI on x64 that boots by HTTP: 60 and 93. It asks for option 67.
 const FIRMWARE: [&str; 6] =
     ["-V", "HTTPClient:Arch:00016:UNDI:003000", "-x", "0x5d:0010", "-O", "bootfile"];
 const LOADER: &str = "api/v1/boot/loader.efi";
 
-/// What firmware loads, by the client's own way to the agent.
+/// The loader that firmware fetches, by the client's own way to the agent.
 fn load(client: &Client) -> String {
     let mut curl = Command::new(program("curl"));
     curl.args(["--silent", "--fail", "--max-time", "20"]);

@@ -60,7 +60,7 @@ impl Scene {
         run(curl)
     }
 
-    /// What `openssl` finds out of a certificate that is shown to whoever wants this host.
+    /// The verdict of `openssl` on the certificate that is shown to a client of this host.
     fn verified(&self, host: [&str; 2]) -> String {
         let mut openssl = Command::new("openssl");
         openssl.args([
@@ -163,7 +163,7 @@ fn keys_are_kept(scene: &Scene) {
     told_in_the_audit_log(scene);
 }
 
-/// Who asked, from where, and by which agent.
+/// The audit log names who asked, from where, and by which agent.
 fn told_in_the_audit_log(scene: &Scene) {
     let log = scene.cluster.gnt("log --json");
     let entries: Vec<Value> = serde_json::from_str(log.ok()).unwrap();
@@ -209,7 +209,7 @@ fn the_master_goes(scene: &Scene) {
     scene.cluster.start_master();
     scene.wait_for_key();
 
-    // What an agent had in hand goes with it, and nothing of a key is left on its disk.
+    // Keys that an agent had in hand go with it, and nothing of a key is left on its disk.
     scene.cluster.stop_master();
     scene.cluster.kill_agent(&scene.agent);
     let metrics = format!("{RACK_ADDRESS}:1816");

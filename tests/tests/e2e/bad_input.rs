@@ -1,5 +1,5 @@
-//! What should never happen, happens: each gets a clear answer in the right place, and those who
-//! did nothing wrong notice nothing.
+//! Events that should never happen. Each gets a clear answer in the right place, and clients that did
+//! nothing wrong notice nothing.
 
 mod by_hand;
 mod clients;

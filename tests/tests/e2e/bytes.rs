@@ -1,4 +1,4 @@
-//! What is larger than one commit of the store: done in several, or refused with the limit.
+//! Requests that are larger than one commit of the store: done in several, or refused with the limit.
 //!
 //! The clusters of these tests have journal segments of 4 MiB, so a commit has 2 MiB at most.
 
@@ -13,7 +13,7 @@ use tests::run::wait_for;
 
 /// Jobs that depend on one: with some 600 bytes each, more than a commit has.
 const DEPENDENTS: usize = 6_000;
-/// What nearly fills a job, and what does not fit one.
+/// Bytes that nearly fill a job, and bytes that do not fit one.
 const LARGE: usize = 900 << 10;
 const TOO_LARGE: usize = 1_100 << 10;
 /// Machines whose documents do not fit a commit, and some that do.

@@ -107,7 +107,7 @@ fn a_machine_with_a_name_is_added_under_no_other_one() {
     let _added = add(&cluster, &host, &token).ok();
 }
 
-/// What a normal enrolment looks like is no failure, neither here nor there.
+/// A normal enrolment is logged as no failure, neither here nor there.
 #[test]
 fn adding_a_node_tells_of_no_failure() {
     let cluster = Cluster::begin_with_agent();
@@ -203,7 +203,7 @@ fn holds(dir: &std::path::Path, kind: &str) -> bool {
     })
 }
 
-/// Asks the agent of `node` who it is, as whoever has the files of this layout.
+/// Asks the agent of `node` who it is, as a holder of the files of this layout.
 fn version_of(cluster: &Cluster, caller: &Layout, node: &Host) -> Result<NodeVersion, RpcError> {
     let (identity, membership) = NodeIdentity::load(caller).unwrap();
     let target = NodeTarget {

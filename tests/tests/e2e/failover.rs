@@ -1,15 +1,14 @@
 //! Three nodes that can be master: how they come to be that, how the role moves, and what clients
 //! and jobs see of it.
 //!
-//! [`follow`] is about clients; [`killed`] about masters that end; [`automatic`] about what follows
-//! by itself; [`paused`] about one that does not know that it ended;
-//! [`overridden`] about one that goes on without the others; [`two`] about two nodes, [`witness`] about
-//! a third one that only votes; [`renewed`] about certificates, [`removed`] about nodes that go;
-//! [`pool`] about who is a candidate, and who is not, [`callers`] about agents that know others;
-//! [`damaged`] about stores that cannot be believed, [`edited`] about those that somebody changed, [`emptied`]
-//! about those that are gone;
-//! [`rivals`] about two who want the role at once, [`drain`] about opcodes that end before;
-//! [`readers`] about clients that read much.
+//! Clients are in [`follow`], and those that read much in [`readers`]. Masters that end are in
+//! [`killed`], failover by itself in [`automatic`]. A master that does not know that it ended is in
+//! [`paused`], one that goes on without the others in [`overridden`]. Two nodes are in [`two`], a third
+//! one that only votes in [`witness`]. Certificates are in [`renewed`], nodes that go in [`removed`].
+//! The choice of candidates is in [`pool`], agents that know others in [`callers`]. Stores that cannot
+//! be believed are in [`damaged`], those that somebody changed in [`edited`], lost ones in [`emptied`].
+//! Two nodes that want the role at once are in [`rivals`], opcodes that end before in [`drain`].
+//! Monitoring is in [`monitored`].
 
 mod automatic;
 mod callers;

@@ -109,7 +109,7 @@ fn words(line: &str) -> Vec<String> {
     words.collect()
 }
 
-/// What `job info` prints without what is ours: whose a job is and what it waits for.
+/// The output of `job info` without our additions: the owner of a job, and what it waits for.
 fn without_additions(text: &str) -> String {
     let mut lines = Vec::new();
     let mut skips = false;
@@ -294,7 +294,7 @@ fn jobs_are_made_alike() {
     ] {
         both.compare_changes(line, line);
     }
-    // What is made carries the same; only the moments differ.
+    // Both make the same opcodes; only the moments differ.
     let kept = |id: u64| {
         let mut ops = both.cluster.job(id, "ops")["ops"][0].clone();
         for reason in ops["reason"].as_array_mut().unwrap() {

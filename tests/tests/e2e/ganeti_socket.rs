@@ -10,7 +10,7 @@ use tests::cluster::{Cluster, PATIENCE};
 use tests::ganeti::Ganeti;
 use tests::run::wait_for;
 
-/// What Ganeti takes the machine for, with a root directory of its own.
+/// The host name of the machine for Ganeti, with a root directory of its own.
 const HOST: &str = "n1.example";
 
 /// The directory below a root of Ganeti where its clients look.
@@ -89,10 +89,10 @@ fn whoever_finds_the_socket_of_a_start_is_answered() {
     }
 }
 
-/// What is asked of Ganeti's client for jobs.
+/// Arguments of Ganeti's client for jobs.
 pub(crate) const LIST: &[&str] =
     &["list", "--no-headers", "--separator=|", "-o", "id,status,summary"];
-/// What it then prints.
+/// The output of that command.
 const LISTED: &str = "1|success|TEST_DELAY(0.0)\n";
 
 /// A root directory for Ganeti's clients below a directory.

@@ -147,7 +147,7 @@ fn files_are_of_the_whole_host_and_are_mended_too() {
     let told = gnt("links: [{name: eth0, addresses: [10.69.0.4/26]}]");
     assert!(told.contains("its files differ") && told.contains("written"), "{told}");
     let _wider = gnt(WIDER);
-    // What another configuration does not name stays.
+    // A link that another configuration does not name stays.
     let told = gnt("links: [{name: lo, addresses: [10.1.1.1/32]}]");
     assert!(told.contains("written"), "{told}");
     assert!(file().contains("10.69.0.4/26") && file().contains("10.1.1.1/32"), "{}", file());
@@ -165,7 +165,7 @@ fn files_are_of_the_whole_host_and_are_mended_too() {
     assert!(gnt(&other).contains("written"));
     assert!(file().contains("9.9.9.9"), "{}", file());
 
-    // What was ours once, and is somebody else's now, is left alone.
+    // A link that was ours once, and is somebody else's now, is left alone.
     let _made = gnt("links: [{name: eth0, addresses: [10.69.0.4/26]}, {name: br7, kind: bridge}]");
     let _gone = gnt("links: [{name: eth0, addresses: [10.69.0.4/26]}]\nabsent: [br7]");
     let _theirs = ip(&wire.client, "link add br7 type bridge").ok();

@@ -1,4 +1,4 @@
-//! What machines configure themselves by: templates by role, served by an agent while the master is away.
+//! Configurations of machines: templates by role, served by an agent while the master is away.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! The master killed at random moments while clients submit, watch and archive as fast as they
-//! can: what was acknowledged is there, exactly once, and stays as it was.
+//! The master is killed at random moments while clients submit, watch and archive as fast as they can.
+//! Acknowledged jobs are there, exactly once, and stay as they were.
 
 mod machines;
 

@@ -1,5 +1,5 @@
-//! Machines on their way through life by jobs: a controller in this process switches a machine that is
-//! played here, over HTTP, as a booted one would speak to the agent of its rack.
+//! Machines on their way through life by jobs. A controller in this process switches a machine that is
+//! played here. The machine speaks over HTTP to the agent of its rack, as a booted one would.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ mod failover;
 mod nodes;
 mod power;
 
-/// What a machine does when it has power.
+/// The behaviour of a machine that has power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plays {
     /// It boots, and its system says that it runs.
@@ -35,7 +35,7 @@ struct Scene {
     _runtime: Runtime,
     bmc: Simulated,
     plays: Arc<Mutex<Plays>>,
-    /// Where the script of the machine is.
+    /// The URL of the machine's script.
     url: String,
 }
 
@@ -47,8 +47,8 @@ fn curl(arguments: &[&str]) -> (String, String) {
     (body.to_owned(), status.to_owned())
 }
 
-/// What the machine does: fetches its script and its kernel, and says that it runs. What it cannot fetch
-/// ends it, and the test finds it out.
+/// The boot of the machine: it fetches its script and its kernel, and says that it runs. A fetch that
+/// fails ends it, and the test finds it out.
 fn boots(script: &str) {
     let (text, status) = curl(&[script]);
     assert_eq!(status, "200", "{text}");
@@ -118,7 +118,7 @@ impl Scene {
         *self.plays.lock() = plays;
     }
 
-    /// Where its system says that it runs, as its boot script has it, which it fetches.
+    /// The URL at which its system says that it runs, from its boot script, which it fetches.
     fn up(&self) -> String {
         let (text, _) = curl(&[&self.url]);
         let up = text.split_whitespace().find_map(|word| word.strip_prefix("gantry.up="));
@@ -225,7 +225,7 @@ fn a_controller_that_lies_or_a_machine_that_is_given_up_has_its_reason() {
     let why = scene.row()["state_reason"].as_str().unwrap().to_owned();
     assert!(why.contains(&format!("job {stuck} ended before")), "{why}");
 
-    // What an old system says while a job prepares its restart is no sign of the new one.
+    // An old system's sign of life while a job prepares its restart is no sign of the new system.
     scene.bmc.fail(Faults::default());
     let _well = scene.gnt("machine deploy SN1 --image debian --yes").ok();
     scene.plays(Plays::Silent);
@@ -401,7 +401,7 @@ fn a_machine_that_falls_silent_is_unreachable_until_its_next_sign() {
         says_up(&up);
         (scene.state() == "healthy").then_some(())
     });
-    // What it said before its power was switched counts for nothing, and it has the time to boot.
+    // Its sign of life before the power switch counts for nothing, and it has the time to boot.
     scene.plays(Plays::Silent);
     let _cycled = scene.gnt("machine power cycle SN1 --yes").ok();
     assert_eq!(scene.state(), "healthy");

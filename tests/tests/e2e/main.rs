@@ -1,12 +1,14 @@
 //! The real programs as an operator has them: started, used, killed and started again.
 //!
-//! Each module is one subject. [`main_job`] is what all of it is for, [`rack`] the rest of it, [`life`] machines on their way, and [`ignition`] what machines configure themselves by;
-//! [`failover`] is about masters that move; [`restart`], [`kill_loop`], [`upgrade`] and [`export`]
-//! are about ends and beginnings, [`resent`] about
-//! submissions across them, [`killed`] and [`canceled`] about jobs that are ended; [`locks`], [`filters`],
-//! [`operator`], [`roles`], [`enrol`], [`bmc`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`],
-//! [`master_ip`], [`networks`], [`groups`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
-//! Ganeti's clients, [`ramdisks`] by agents in ramdisks, [`agent_keys`] by machines that ask for keys of disks, [`front`] by REST, [`sabactl`] by sabakan's command line; [`bad_input`] about what should never happen.
+//! Each module is one subject. The purpose of it all is [`main_job`], the rest of it [`rack`]. Machines
+//! on their way are in [`life`], their configuration in [`ignition`], masters that move in [`failover`].
+//! Ends and beginnings are in [`restart`], [`kill_loop`], [`upgrade`] and [`export`], submissions across
+//! them in [`resent`]. Jobs that are ended are in [`killed`] and [`canceled`]. Use is in [`locks`],
+//! [`filters`], [`operator`], [`roles`], [`enrol`], [`bmc`], [`volume`], [`waiting`], [`delay`],
+//! [`checks`], [`bytes`], [`master_ip`], [`networks`], [`groups`] and [`metrics`]. Ganeti's clients are
+//! in [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`]. Agents in ramdisks are in
+//! [`ramdisks`], keys of disks in [`agent_keys`], REST in [`front`], sabakan's command line in
+//! [`sabactl`]. Events that should never happen are in [`bad_input`].
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod ignition;

@@ -86,7 +86,7 @@ fn the_masters_address_is_taken_and_leftovers_go() {
     let _gone = cluster.gnt("cluster deactivate-master-ip --yes").ok();
     assert_eq!(held(&wire.rack), [0_u64; 0]);
 
-    // What a master left behind that crashed.
+    // A master that crashed left its address behind.
     let leave = || ip(&wire.client, "address add 10.69.0.50/26 dev eth0 label eth0:gnt");
     let _left = leave().ok();
     let taken = cluster.gnt("cluster activate-master-ip");
@@ -164,7 +164,7 @@ fn every_node_knows_who_is_master() {
         assert_eq!(file(host, "peers").lines().count(), 3, "{}", file(host, "peers"));
     }
 
-    // Who was away gets what came meanwhile.
+    // A node that was away gets the changes that it missed.
     cluster.kill_agent(&hosts[0]);
     let _tagged = cluster.gnt("cluster add-tags rack-a").ok();
     wait_for_file(&hosts[1], "cluster_tags", "rack-a");
@@ -172,7 +172,7 @@ fn every_node_knows_who_is_master() {
     cluster.start_agent(&hosts[0]);
     wait_for_file(&hosts[0], "cluster_tags", "rack-a");
 
-    // What was lost by hand comes back when all is sent again.
+    // A file that was removed by hand comes back when all is sent again.
     let link = hosts[1].layout().ssconf();
     let directory = std::fs::canonicalize(&link).unwrap();
     std::fs::remove_file(directory.join("master_node")).unwrap();

@@ -1,4 +1,4 @@
-//! What the daemons count is what was done.
+//! The counters of the daemons agree with the work that was done.
 
 use std::net::SocketAddr;
 

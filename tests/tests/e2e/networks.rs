@@ -29,7 +29,7 @@ fn study() -> Cluster {
     cluster
 }
 
-/// Who has what, in the order of networks and owners.
+/// Owner, state and addresses of each claim, in the order of networks and owners.
 fn claims(cluster: &Cluster) -> Vec<String> {
     let listed =
         cluster.gnt("network list-claims --no-headers --separator=: -o owner,state,addresses");

@@ -1,4 +1,4 @@
-//! What an operator types, and what comes back: words, exit statuses, and jobs that go on.
+//! Commands of an operator and their results: words, exit statuses, and jobs that go on.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;

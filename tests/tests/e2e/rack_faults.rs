@@ -24,7 +24,7 @@ fn shell(namespace: &str, line: &str) -> Ended {
     run(Wire::within(namespace, &shell))
 }
 
-/// What both pages say, where both name the cause.
+/// The words of both pages, where both name the cause.
 struct Named {
     text: String,
     remedy: String,

@@ -72,7 +72,7 @@ fn a_ramdisk_is_served_without_a_master_and_over_a_restart() {
     assert_eq!((status, &told["config"]["agent_token"]), (200, &json!(TOKEN)), "{told}");
     assert_eq!(told["node"]["uuid"], json!(uuid));
 
-    // What was answered is durable: an agent that is killed tells no token twice, and knows its ramdisk.
+    // Every answer is durable: an agent that is killed tells no token twice, and knows its ramdisk.
     scene.kill();
     scene.start();
     assert_eq!(look_up(&scene, "1.31").1["config"]["agent_token"], "******");

@@ -105,8 +105,8 @@ fn a_master_that_was_killed_knows_what_it_had_taken() {
     assert_eq!(jobs(&cluster), 3);
 }
 
-/// Between `gnt` and the master stands a socket that lets a request pass and keeps its answer, so
-/// that the master dies after it has taken the jobs and before `gnt` knows of them.
+/// A socket between `gnt` and the master lets a request pass and keeps its answer. The master dies after
+/// it has taken the jobs and before `gnt` knows of them.
 #[test]
 fn gnt_asks_again_for_what_a_master_that_died_had_taken() {
     let cluster = Cluster::begin();

@@ -1,4 +1,4 @@
-//! What becomes of jobs when the master ends, in a hurry or in peace.
+//! The fate of jobs when the master ends, in a hurry or in peace.
 
 use std::path::Path;
 use std::process::Command;

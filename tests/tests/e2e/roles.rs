@@ -1,5 +1,5 @@
-//! Roles at the sockets, and the audit log: members of each group, a stranger, and users of the front door,
-//! each with what it may and may not do, and what the log says of it afterwards.
+//! Roles at the sockets, and the audit log. The users are members of each group, a stranger, and users
+//! of the front door. Each may do some things and not others, and the log tells of it afterwards.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ impl Roles {
         run(command)
     }
 
-    /// What the log says: user, way, action, result and number of the job.
+    /// The entries of the log: user, way, action, result and number of the job.
     fn log(&self, options: &str) -> Vec<(String, String, String, String)> {
         let told = self.cluster.gnt(&format!("log --json {options}"));
         let entries: Vec<Value> = serde_json::from_str(told.ok()).unwrap();
@@ -171,7 +171,7 @@ fn only_those_with_a_role_are_answered_and_the_log_tells_of_all() {
     assert_eq!(roles.log("-n 1"), expected[7..]);
     assert_eq!(roles.log("--since 2100-01-01"), []);
 
-    // Archived jobs are told of, too, and so is who archived them; a restart forgets nothing.
+    // The log has archived jobs, too, and who archived them; a restart forgets nothing.
     let _told = roles.cluster.gnt("job autoarchive all").ok();
     let archived = [expected, vec![row("root", "luxi", "AutoArchiveJobs", "success")]].concat();
     assert_eq!(roles.log(""), archived);
@@ -204,7 +204,7 @@ fn a_flood_of_refusals_hides_nothing() {
     assert_eq!((times("4001"), times("4005")), (1, 20));
 }
 
-/// Whoever asks a standby gets what the role allows, and the words of the master where it does not.
+/// A client of a standby gets what the role allows, and else the words of the master.
 #[test]
 fn a_standby_refuses_as_the_master_does() {
     if let Some(why) = tests::sealed::missing() {

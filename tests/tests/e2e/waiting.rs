@@ -1,4 +1,4 @@
-//! Who waits for a job, and who clears up behind many.
+//! Clients that wait for a job, and clients that clear up behind many.
 
 use luxi::Client;
 use luxi::method::{AutoArchiveJobs, JobChange, SubmitManyJobs, WaitForJobChange};

@@ -118,7 +118,7 @@ fn the_masters_address_comes_back_where_somebody_removes_it() {
             wait_for("the address to be taken again", LONG, || has(&scene, 0).then_some(()));
         }
         well_again(&mut scene);
-        // What an operator takes off stays off, and is told.
+        // An address that an operator takes off stays off, and verify says so.
         let _off = scene.testbed.gnt(0, "cluster deactivate-master-ip --yes").ok();
         pass(LONG_ENOUGH);
         assert!(!has(&scene, 0));

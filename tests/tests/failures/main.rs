@@ -1,5 +1,5 @@
-//! Three nodes in real trouble, under load: whatever is done to one of them, no acknowledged job is
-//! lost and none is done twice, and all is well again when it is over.
+//! Three nodes in real trouble, under load. Whatever is done to one of them, no acknowledged job is lost
+//! and none is done twice. All is well again when it is over.
 //!
 //! [`links`], [`disks`], [`power`] and [`processes`] are what can fail of a node; [`memory`] is about
 //! nodes that forget. Each test has the kernel's namespaces and mounts to itself

@@ -13,7 +13,7 @@ use tests::testbed::trouble::Trouble;
 
 use super::{begin, well, well_again};
 
-/// What a node is told of another one that might vote.
+/// The answer to a node about another one that might vote.
 fn word(testbed: &Testbed, asked: usize, about: &str) -> Option<String> {
     let check = role_check(&testbed.sites[asked].host)?;
     let text = format!("{check:?}");
@@ -36,7 +36,7 @@ fn a_candidate_with_an_empty_disk_does_not_vote_and_is_added_again() {
             wait_for("its word", LONG, || word(testbed, 1, "has no store"));
             Trouble::Kill.end(testbed, 0);
             wait_for("the master", LONG, || testbed.is_master(0).then_some(()));
-            // What it had besides is gone, too.
+            // The rest of its disk is gone, too.
             testbed.kill(2);
             fs::remove_dir_all(root).unwrap();
             fs::create_dir(root).unwrap();
@@ -158,7 +158,7 @@ fn an_older_copy_does_not_vote_and_says_so() {
         fs::remove_dir_all(&data).unwrap();
         copy(&older, &data);
         testbed.start(2);
-        // Whoever asks it is told, while there is a master and when there is none.
+        // A node that asks it is told, while there is a master and when there is none.
         let gone_back =
             |asked: usize| wait_for("its word", LONG, || word(testbed, asked, "went back in time"));
         let _told = gone_back(1);

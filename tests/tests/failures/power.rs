@@ -64,7 +64,7 @@ fn a_power_cut_of_all_nodes_loses_nothing() {
     });
 }
 
-/// Where the log of a standby ends.
+/// The end of a standby's log.
 fn last(testbed: &Testbed, node: usize) -> Option<String> {
     Some(status(&testbed.sites[node].host)?.standby?.last)
 }
@@ -84,7 +84,7 @@ fn a_master_whose_candidates_hold_more_starts_again_by_itself() {
         let _words = well(&mut scene);
         let testbed = &scene.testbed;
         let before = [1, 2].map(|node| last(testbed, node).unwrap());
-        // What it is given now reaches the candidates, and never its own disk.
+        // The master's next job reaches the candidates, and never its own disk.
         freeze(testbed, 0, "--freeze");
         let told = std::thread::scope(|scope| {
             let asks = scope.spawn(|| submit_for(testbed, 0, MARKED));
@@ -94,7 +94,7 @@ fn a_master_whose_candidates_hold_more_starts_again_by_itself() {
                 });
             }
             testbed.lose_what_is_not_written(0);
-            // Whoever waits for the frozen disk cannot even be killed.
+            // A process that waits for the frozen disk cannot even be killed.
             freeze(testbed, 0, "--unfreeze");
             testbed.kill(0);
             asks.join().unwrap()
@@ -103,7 +103,7 @@ fn a_master_whose_candidates_hold_more_starts_again_by_itself() {
         Trouble::Power.end(testbed, 0);
         well(&mut scene);
         assert_eq!(scene.master, 0);
-        // What the candidates held is there.
+        // The job that the candidates held is there.
         let list = scene.testbed.gnt(0, "job list --no-headers -o summary");
         let marked = format!("TEST_DELAY({MARKED})");
         assert_eq!(list.ok().lines().filter(|job| **job == marked).count(), 1, "{list:?}");

@@ -27,7 +27,7 @@ fn guest(disk: Option<&Path>) -> Guest<'_> {
     Guest { number: 0, serial: SERIAL, mac: MAC, disk, secure: None }
 }
 
-/// A machine whose card nobody told. What operators see of it is what happened.
+/// A machine whose card nobody told. Operators see of it what happened.
 #[test]
 fn a_kernel_boots_by_ipxe() {
     let upload = ["--kernel", "KERNEL", "--initrd", "INITRD", "--append", "console=ttyS0"];
@@ -63,7 +63,7 @@ fn a_kernel_boots_by_ipxe() {
     assert!(info.contains("CommandLine: console=ttyS0 of=all of=role of=machine"), "{info}");
 }
 
-/// What a console shows, as if it had no end of lines.
+/// The text of a console, as if it had no end of lines.
 fn shown(rack: &Rack) -> String {
     rack.console(0).split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -71,7 +71,7 @@ fn a_debian_configures_itself_by_cloud_init() {
     });
     known.unwrap();
     let machine = debian::copy(&fresh, &rack.stage.root()).unwrap();
-    // What cloud-init writes is for it, and images of clouds have it running.
+    // The files that cloud-init writes are for it, and images of clouds have it running.
     for unit in ["systemd-networkd", "systemd-networkd-wait-online"] {
         let mut enable = Command::new("systemctl");
         let done = enable.arg("--root").arg(&machine).args(["enable", "--quiet", unit]).status();

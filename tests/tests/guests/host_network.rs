@@ -11,7 +11,7 @@ use xtask::guest::{GuestError, run};
 
 /// The test that runs there.
 const TEST: &str = "host::tests::kinds::bonds_vlans_and_dummies_are_applied_and_rolled_back";
-/// What the guest prints when that passed; a skipped one passes too, and says so.
+/// The guest's line when that test passed; a skipped one passes too, and says so.
 const PASSED: &str = "GUEST tested: 0";
 /// Modules of the kernel, each behind those that it needs.
 const MODULES: &[&str] =

@@ -19,7 +19,7 @@ fn rack() -> Option<Rack> {
 const GUEST: Guest<'static> =
     Guest { number: 0, serial: SERIAL, mac: MAC, disk: None, secure: None };
 
-/// What a field of the machine says.
+/// The value of a field of the machine.
 fn field(rack: &Rack, name: &str) -> String {
     let list = ["machine", "list", "--no-headers", "-o", name, SERIAL];
     rack.gnt(&list).unwrap().trim().to_owned()
@@ -49,8 +49,8 @@ fn a_machine_goes_through_its_life() {
     done.unwrap();
 }
 
-/// What OpenStack's own programs are tested with. Its switch follows some seconds after its answer, and it
-/// keeps the boot device for ever.
+/// The controller is one with which OpenStack tests its own programs. Its switch follows some seconds
+/// after its answer, and it keeps the boot device for ever.
 #[test]
 fn a_controller_with_redfish_deploys_a_machine() {
     let Some(rack) = rack() else { return };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::direction::members;
 use crate::source::{self, SourceFile};
 
-/// What other crates' tests use: it may look into everything.
+/// The module for other crates' tests: it may look into everything.
 const FOR_TESTS: &str = "simulation";
 
 /// The modules that each module uses.

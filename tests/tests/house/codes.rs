@@ -9,11 +9,11 @@ use crate::source::{self, SourceFile};
 
 const RUNBOOK: &str = "docs/runbook.md";
 const TABLE: &str = "model/src/code.rs";
-/// What an operator reads of one code, at night.
+/// Most words that an operator reads of one code, at night.
 const SECTION_WORDS_MAX: usize = 80;
 const RUNBOOK_WORDS_MAX: usize = 7_000;
 
-/// Where errors need no code of their own: beginnings of paths, by the reason.
+/// Places whose errors need no code of their own: beginnings of paths, by the reason.
 const WITHOUT: &[(&str, &[&str])] = &[
     (
         "the message says what to write instead",

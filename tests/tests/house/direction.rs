@@ -52,7 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Crates that see everything: nothing that is installed is built from them.
 const UNRESTRICTED: &[&str] = &["tests"];
 
-/// What the vocabulary may be built from: parsing and arithmetic, nothing that acts.
+/// Libraries that the vocabulary may be built from: parsing and arithmetic, nothing that acts.
 const MODEL_LIBRARIES: &[&str] = &[
     "base64",
     "hex",
@@ -149,7 +149,7 @@ fn follows(value: &Value) -> bool {
     value.get("workspace").and_then(Value::as_bool) == Some(true)
 }
 
-/// What the crate's own code and build script use, also on certain targets only.
+/// The dependencies of the crate's own code and build script, also on certain targets only.
 fn dependencies(manifest: &Table) -> BTreeSet<String> {
     let listed = all_dependencies(manifest).into_iter();
     listed.filter(|(section, ..)| *section != "dev-dependencies").map(|(_, name, _)| name).collect()

@@ -1,15 +1,16 @@
 //! The house rules: what the workspace promises about its own source, checked on the source.
 //!
-//! [`source`] reads the tree; each other module is one set of rules: which crate may use which
-//! ([`direction`]), what a core must not contain ([`purity`]), how files look ([`tidiness`]), where a reader begins
-//! ([`reading_order`]),
-//! what the documents must agree with ([`codes`], [`documents`], [`metrics`]), what the packages must
-//! ([`packaging`]) and what is built once ([`selections`]).
+//! [`source`] reads the tree; each other module is one set of rules. Crates and modules: their uses of
+//! each other ([`direction`], [`circles`]), the limits of a core ([`purity`]), what is built once
+//! ([`selections`]). Files: their look ([`tidiness`]), their comments ([`comments`]), the reader's way
+//! into them ([`reading_order`]). Agreement with the source: documents ([`codes`], [`documents`],
+//! [`metrics`]) and packages ([`packaging`]).
 
 mod source;
 
 mod circles;
 mod codes;
+mod comments;
 mod direction;
 mod documents;
 mod metrics;

@@ -54,7 +54,7 @@ fn series() -> BTreeSet<String> {
     names
 }
 
-/// What begins with our prefix in an expression.
+/// Words of an expression that begin with our prefix.
 fn named(expression: &str) -> impl Iterator<Item = &str> {
     let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("gantry_"))

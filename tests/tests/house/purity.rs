@@ -1,11 +1,10 @@
-//! What a core must not contain: a file whose first line says `//! Core:` decides and does nothing
-//! else.
+//! The limits of a core: a file whose first line says `//! Core:` decides and does nothing else.
 
 use crate::source::{self, SourceFile};
 
 const MARK: &str = "//! Core:";
 
-/// What reaches for the world or waits for it.
+/// Code that reaches for the world or waits for it.
 const FORBIDDEN: &[&str] = &[
     ".await",
     "async fn",

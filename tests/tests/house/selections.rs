@@ -1,5 +1,5 @@
-//! What is built once: cargo builds a crate anew for each set of features that a selection of packages
-//! asks of it, and all that needs it as well.
+//! Crates are built once. Cargo builds a crate anew for each set of features that a selection of
+//! packages asks of it. Every crate that needs it is built anew as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

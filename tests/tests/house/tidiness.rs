@@ -5,7 +5,7 @@ use crate::source;
 /// Most lines of a source file: beyond it, it has more than one subject.
 const LINES_MAX: usize = 500;
 
-/// What must not be committed. Lints catch some of it too, but only in what is compiled.
+/// Text that must not be committed. Lints catch some of it too, but only in what is compiled.
 const LEFT_OVERS: &[&str] = &[
     concat!("todo", "!("),
     concat!("unimplemented", "!("),

@@ -221,8 +221,8 @@ fn check_whole(before: &State, round: &Round, found: &State, what: &str) {
     assert_same(found, |key| vec![expected.get(key)], expected.keys(), what);
 }
 
-/// Files that are durable one by one: each is as after one of the steps from the last acknowledged
-/// one on, though of a step that was under way some may be done and some not.
+/// Files that are durable one by one. Each is as after one of the steps from the last acknowledged one
+/// on. A step that was under way may be done in part.
 fn check_files(least: &State, round: &Round, found: &State, what: &str) {
     let mut states = vec![least.clone()];
     for changes in &round.steps[round.acknowledged..] {

@@ -18,7 +18,7 @@ const IPAM: &str = r#"{"max-nodes-in-rack": 28, "node-ipv4-pool": "10.69.0.0/16"
  "node-ipv4-range-size": 12, "node-ipv4-range-mask": 20, "node-ip-per-node": 3,
  "node-index-offset": 3, "bmc-ipv4-pool": "10.72.16.0/20", "bmc-ipv4-offset": "0.0.1.0",
  "bmc-ipv4-range-size": 5, "bmc-ipv4-range-mask": 20}"#;
-/// What the agent logs when it leases.
+/// The agent's log line once it serves leases.
 const SERVED: &str = "dhcp is served";
 /// Mode of its files.
 const MODE: u32 = 0o644;
@@ -39,7 +39,7 @@ pub fn missing(wanted: &[&str]) -> Option<String> {
     wanted.iter().find_map(|program| needs::provide(program).err())
 }
 
-/// What an agent serves by itself.
+/// The address of the agent, at which it serves by itself.
 #[must_use]
 pub fn agent() -> Ipv4Addr {
     address(1)
@@ -91,7 +91,7 @@ impl Bed {
         Ok(self.rack.stage.start(name, within(namespace, daemon))?)
     }
 
-    /// What a program prints in a namespace.
+    /// The output of a program in a namespace.
     ///
     /// # Errors
     /// It fails.

@@ -1,5 +1,5 @@
-//! From power-on to the first program of a system: a guest with UEFI firmware that boots from an agent,
-//! and the same guest that boots from dnsmasq and nginx, in turns.
+//! From power-on to the first program of a system. A guest with UEFI firmware boots from an agent, and
+//! the same guest from dnsmasq and nginx, in turns.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::Command;
@@ -15,16 +15,16 @@ use crate::guest::wires::port;
 use crate::needs;
 use crate::programs::{self, Profile, Programs};
 
-/// What it needs of others.
+/// Programs of others that the bench needs.
 const PROGRAMS: [&str; 3] = ["qemu-system-x86_64", "dnsmasq", "nginx"];
 /// Boots from each; the median counts.
 const BOOTS: usize = 3;
 /// The guest.
 const GUEST: Guest<'_> =
     Guest { number: 0, serial: "SN-7", mac: "52:54:00:aa:bb:01", disk: None, secure: None };
-/// What its first program prints.
+/// The output of its first program.
 const RUNS: &str = "GUEST runs";
-/// Where the other server has the same image.
+/// The port of the other server, which has the same image.
 const PORT: u16 = 8_080;
 const IMAGE: &str = "uki.efi";
 /// The same range and options as those of the agent.

@@ -1,5 +1,5 @@
-//! Clients of the queue's bench, in a process of their own: one connection, which submits a trivial
-//! job, waits for its success, and begins again; or many, which read all jobs again and again, or ask for
+//! Clients of the queue's bench, in a process of their own. One connection submits a trivial job, waits
+//! for its success, and begins again. Many connections read all jobs again and again, or ask for
 //! machines.
 
 mod machines;
@@ -26,7 +26,7 @@ const JOB_SECONDS_MAX: f64 = 30.0;
 /// Most latencies that one client reports: enough for its percentiles.
 const LATENCIES_MAX: usize = 20_000;
 
-/// What a client is told.
+/// The arguments of a client.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The master's socket
@@ -55,7 +55,7 @@ pub struct Arguments {
     pub connections: usize,
 }
 
-/// What a client found, as a line of JSON on its standard output.
+/// The findings of a client, as a line of JSON on its standard output.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Jobs that it saw succeed; or answers, if it read.

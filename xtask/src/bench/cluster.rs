@@ -54,17 +54,17 @@ pub enum ClusterError {
     /// `gnt` failed.
     #[error("`gnt {arguments}` failed: {told}")]
     Gnt {
-        /// What it was asked.
+        /// Its command line.
         arguments: String,
-        /// What it said.
+        /// Its output.
         told: String,
     },
     /// The process of many agents ended.
     #[error("the bench's agents ended: {why}; what was seen of it: {seen}")]
     Crowd {
-        /// What it said.
+        /// Its output.
         why: String,
-        /// What failed since then.
+        /// The failure that was seen since then.
         seen: Box<ClusterError>,
     },
     /// The role did not move, or a node did not follow.
@@ -80,7 +80,7 @@ pub enum ClusterError {
 pub struct Cluster {
     stage: Stage,
     programs: Programs,
-    /// What the daemon is called on the stage.
+    /// The name of the daemon on the stage.
     daemon: String,
     /// All its paths are below it.
     root: PathBuf,

@@ -17,7 +17,7 @@ use super::{BenchError, Setting};
 use crate::guest::GuestError;
 use perf::{Found, Load};
 
-/// What it needs of others.
+/// Programs of others that the bench needs.
 const PROGRAMS: [&str; 2] = ["perfdhcp", "kea-dhcp4"];
 /// Clients: as many as the range has addresses, nearly.
 const CLIENTS: u32 = 4_000;

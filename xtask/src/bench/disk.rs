@@ -1,4 +1,4 @@
-//! What the disk can do: the two ways to make a small record durable, one at a time.
+//! The limits of the disk: the two ways to make a small record durable, one at a time.
 //!
 //! Everything else that is measured is a ratio to these, taken in the same directory and run.
 
@@ -25,7 +25,7 @@ const FILE_MODE: u32 = 0o640;
 /// Most durations kept; beyond it, a disk is measured well enough.
 const SAMPLES_MAX: usize = 10_000_000;
 
-/// What both ways cost.
+/// The cost of both ways.
 #[derive(Debug, Clone)]
 pub struct DiskLimits {
     /// Append to a pre-zeroed file and fdatasync.
@@ -50,7 +50,7 @@ pub enum DiskError {
     Prepare {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -59,7 +59,7 @@ pub enum DiskError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },

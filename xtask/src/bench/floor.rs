@@ -1,6 +1,6 @@
-//! What a job costs a processor at least: its file and two exchanges with its client, with nothing
-//! read, decided or made durable. On a shared machine a microsecond is not the same an hour later;
-//! how many times this a job costs is.
+//! The least that a job costs a processor: its file and two exchanges with its client, with nothing
+//! read, decided or made durable. On a shared machine a microsecond is not the same an hour later; the
+//! ratio of a job's cost to this one is.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ const REQUEST_BYTES: usize = 600;
 /// Bytes of an answer.
 const ANSWER_BYTES: usize = 60;
 
-/// Where the files go.
+/// The directory for the files.
 #[derive(Debug)]
 pub struct Floor {
     directory: PathBuf,
@@ -30,7 +30,7 @@ impl Floor {
     /// Makes the directory below `dir`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn prepare(dir: &Path) -> io::Result<Self> {
         let directory = dir.join("floor");
         std::fs::create_dir(&directory)?;
@@ -40,7 +40,7 @@ impl Floor {
     /// Processor time of one job's worth, in microseconds, as it is now.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn measure(&mut self) -> io::Result<f64> {
         let (mut server, mut client) = UnixStream::pair()?;
         let asked = std::thread::spawn(move || {

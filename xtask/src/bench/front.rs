@@ -17,7 +17,7 @@ use super::{BenchError, Setting};
 use crate::needs;
 use wrk::{CONNECTIONS, Found, Request};
 
-/// What it needs of others.
+/// Programs of others that the bench needs.
 const PROGRAMS: [&str; 2] = ["wrk", "curl"];
 /// The label that is changed.
 pub const LABEL: &str = "bench";

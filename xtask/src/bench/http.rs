@@ -13,7 +13,7 @@ use crate::guest::{GuestError, run};
 use crate::images;
 use wrk::Load;
 
-/// What it needs of others.
+/// Programs of others that the bench needs.
 const PROGRAMS: [&str; 2] = ["wrk", "nginx"];
 /// Times that each of both is measured, in turns.
 const TURNS: u32 = 3;
@@ -33,7 +33,6 @@ const MIB: f64 = 1.0 / 1_048_576.0;
 /// MiB of memory that 64 downloads may take, 512 KiB each.
 const MEMORY_MAX_MIB: f64 = 32.0;
 
-/// Where a file is to be had.
 struct Source {
     address: SocketAddrV4,
     path: String,

@@ -28,9 +28,9 @@ const RATIO_MAX: f64 = 1.1;
 const RATIO_GAINED: f64 = 0.9;
 /// The ends of names of two benches that do the same beside few and beside many objects.
 const BESIDE: [&str; 2] = ["beside_10", "beside_10000"];
-/// How many times the instructions beside few objects the same may take beside many.
+/// Most instructions beside many objects, as a multiple of those beside few.
 const BESIDE_MANY_MAX: f64 = 2.0;
-/// What is accepted, by bench: instructions of one turn.
+/// The file of accepted counts, by bench: instructions of one turn.
 const ACCEPTED: &str = "masterd/benches/instructions.json";
 /// Its mode.
 const ACCEPTED_MODE: u32 = 0o644;
@@ -55,10 +55,10 @@ pub enum InstructionsError {
     /// A line that it printed is no summary of a bench.
     #[error("the program `{PROGRAM}` of masterd printed what is no summary: {0}")]
     Summary(String),
-    /// What is accepted cannot be read or written.
+    /// The accepted counts cannot be read or written.
     #[error("cannot use `{ACCEPTED}`")]
     File(#[source] io::Error),
-    /// What is accepted is no object of numbers.
+    /// The accepted counts are no object of numbers.
     #[error("`{ACCEPTED}` is no object of whole numbers; `--accept` writes it anew")]
     Accepted(#[source] serde_json::Error),
 }
@@ -66,7 +66,7 @@ pub enum InstructionsError {
 /// Instructions of one turn, by bench.
 pub type Counts = BTreeMap<String, u64>;
 
-/// What a comparison came to.
+/// The outcome of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing takes more than it may.
@@ -155,7 +155,7 @@ fn count(runner: &Path) -> Result<Counts, InstructionsError> {
     String::from_utf8_lossy(&output.stdout).lines().map(summary).collect()
 }
 
-/// Where programs are found, the runner first.
+/// The search path for programs, the runner's directory first.
 fn path_with(runner: &Path) -> OsString {
     let mut path = runner.parent().map(|dir| dir.as_os_str().to_owned()).unwrap_or_default();
     path.push(":");

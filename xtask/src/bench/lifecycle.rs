@@ -40,7 +40,7 @@ const COUNTED_FOR: u64 = 60;
 const BETWEEN_SIGNS: Duration = Duration::from_secs(6);
 /// How long something of the scene may take.
 const SOON: Duration = Duration::from_secs(120);
-/// Where the agent serves machines.
+/// The address at which the agent serves machines.
 const SERVER: &str = "127.0.0.1:10080";
 const AGENT: &str = "noded";
 /// The login of simulated controllers.
@@ -118,7 +118,7 @@ impl Scene {
         Ok(self.cluster.cpu_seconds()? + self.cluster.cpu_seconds_of(AGENT)?)
     }
 
-    /// What signs of life cost beside rest.
+    /// The cost of signs of life beside rest.
     fn signs(&self, setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
         let seconds = if setting.quick { 20 } else { COUNTED_FOR };
         let up = "/api/v1/boot/machines/SN-%06d/up";

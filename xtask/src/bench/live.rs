@@ -98,7 +98,7 @@ fn queue_kib(cluster: &Cluster) -> std::io::Result<u64> {
     Ok(bytes / 1024)
 }
 
-/// The median of several runs, in milliseconds. What a run gives is its time.
+/// The median time of several runs, in milliseconds.
 fn median(
     runs: usize,
     mut run: impl FnMut() -> Result<Duration, ClusterError>,

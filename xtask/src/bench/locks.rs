@@ -14,9 +14,9 @@ const ONE: &str = ".one";
 const RATE_MIN: f64 = 1_000_000.0;
 /// Most waiters, and least, of those that are compared.
 const WAITERS: (&str, &str) = ("wake.10000", "wake.10");
-/// How much longer a wake may take with a thousand times the waiters. What grows by the logarithm
-/// takes 4 times as long, and up to twice that where the waiters are too many for the processor's
-/// caches; by the square root it would be 32.
+/// How much longer a wake may take with a thousand times the waiters. Logarithmic growth takes 4 times
+/// as long, and up to twice that where the waiters are too many for the processor's caches. Growth by
+/// the square root would be 32.
 const GROWTH_MAX: f64 = 10.0;
 /// Nanoseconds of a second.
 const NANOS: f64 = 1e9;
@@ -30,7 +30,7 @@ pub enum LocksError {
     /// It did not build or did not end well, and has said why.
     #[error("the bench `locks` of masterd failed ({0})")]
     Failed(std::process::ExitStatus),
-    /// What it printed is no object of numbers.
+    /// Its output is no object of numbers.
     #[error("the bench `locks` of masterd printed no figures")]
     Output(#[source] serde_json::Error),
 }

@@ -101,7 +101,7 @@ fn render(cluster: &Cluster, client: &mut Client, report: &mut Report) -> Result
     Ok(())
 }
 
-/// What a host with many interfaces takes, by the example of the planner.
+/// The cost of a plan for a host with many interfaces, by the example of the planner.
 fn plan(report: &mut Report) -> Result<(), BenchError> {
     let program = programs::example("hostnet", "plan", &[])?;
     let said = run(&mut Command::new(program))?;

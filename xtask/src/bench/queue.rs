@@ -51,7 +51,7 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     readers::bench(setting, report)
 }
 
-/// What loads are compared with.
+/// The disk and the processor that loads are compared with.
 struct Machine {
     appender: disk::Appender,
     floor: Floor,
@@ -72,7 +72,7 @@ impl Machine {
     }
 }
 
-/// What disk and processor do by themselves.
+/// The times of disk and processor by themselves.
 struct Baseline {
     disk: Sample,
     /// See [`Floor::measure`].
@@ -144,7 +144,7 @@ pub enum Until {
     Jobs(u64),
 }
 
-/// What a load came to.
+/// The outcome of a load.
 #[derive(Debug)]
 pub struct Found {
     /// Jobs that succeeded.
@@ -189,7 +189,7 @@ impl Found {
     }
 }
 
-/// What a load came to, and the machine at the same time.
+/// The outcome of a load, and the machine at the same time.
 struct Compared {
     found: Found,
     baseline: Baseline,

@@ -1,6 +1,6 @@
-//! What replication costs, and how long the master's role takes to move: a cluster of three voters
-//! on loopback addresses beside a master that is alone, in one run and on the same disk; and whether
-//! further nodes matter to a job.
+//! The cost of replication, and the time in which the master's role moves. A cluster of three voters on
+//! loopback addresses runs beside a master that is alone, in one run and on the same disk. It also shows
+//! whether further nodes matter to a job.
 
 mod bare;
 mod crowd;
@@ -22,7 +22,8 @@ const VOTERS: u8 = 3;
 /// time.
 const TURNS: u32 = 4;
 
-/// The bench `replication`: the disk, what this machine needs for a commit at least, commits, also with a disk for each member, failover, and a candidate that catches up.
+/// The bench `replication`: the disk, the least that this machine needs for a commit, commits, failover,
+/// and a candidate that catches up. Commits are measured with a disk for each member, too.
 ///
 /// # Errors
 /// The programs do not build, or something did not serve.
@@ -67,7 +68,7 @@ fn turns(
     Ok((one, several))
 }
 
-/// What the turns of one cluster came to.
+/// The outcome of the turns of one cluster.
 #[derive(Default)]
 struct Measured {
     found: Option<Found>,

@@ -27,12 +27,12 @@ pub struct Figure {
 #[derive(Debug, Default)]
 pub struct Report {
     figures: Vec<Figure>,
-    /// What is told below the figures.
+    /// Lines below the figures.
     told: Vec<String>,
     failures: Vec<String>,
 }
 
-/// What a figure should be.
+/// The target of a figure.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
     /// Its value above this.
@@ -56,7 +56,7 @@ pub enum ReportError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
@@ -87,7 +87,7 @@ impl Report {
     }
 
     /// Says of a figure whether it is what it should be. Machines differ and are shared, so a
-    /// target that is not met is told and is no failure.
+    /// target that is not met is reported and is no failure.
     pub fn aim(&mut self, name: &str, target: Target) {
         let Some(figure) = self.figures.iter().find(|figure| figure.name == name) else { return };
         let ratio = figure.ratio.unwrap_or(f64::NAN);
@@ -121,7 +121,7 @@ impl Report {
         self.failures.push(why);
     }
 
-    /// What ends the run with a failure.
+    /// Reasons that end the run with a failure.
     #[must_use]
     pub fn failures(&self) -> &[String] {
         &self.failures

@@ -30,16 +30,16 @@ pub struct Machine {
     pub mac: MacAddress,
     /// Address of its relay, in the rack's network.
     pub relay: Ipv4Addr,
-    /// Where the agent takes DHCP.
+    /// The address at which the agent takes DHCP.
     pub server: SocketAddrV4,
 }
 
-/// What a machine was given.
+/// The lease of a machine.
 #[derive(Debug, Clone)]
 pub struct Lease {
     /// Its address.
     pub address: Ipv4Addr,
-    /// Where its boot script is.
+    /// The URL of its boot script.
     pub boot_file: String,
 }
 

@@ -1,4 +1,4 @@
-//! What lies where in each package.
+//! The files of each package, and their places.
 
 use std::path::Path;
 
@@ -15,19 +15,19 @@ use crate::root;
 pub struct Package {
     /// Its name.
     pub name: &'static str,
-    /// Where it runs, in Debian's words.
+    /// The architecture, in Debian's words.
     pub architecture: String,
-    /// What it belongs to, in Debian's words.
+    /// The section, in Debian's words.
     pub section: &'static str,
     /// Fields about other packages; `@VERSION@` is this one's version.
     pub relations: Vec<(&'static str, String)>,
-    /// What it is, in a line.
+    /// Its description in one line.
     pub summary: &'static str,
-    /// And in some more.
+    /// Its description in some more lines.
     pub description: &'static str,
     /// Its files.
     pub tree: Tree,
-    /// What dpkg runs: name, text.
+    /// Scripts that dpkg runs: name, text.
     pub scripts: Vec<(&'static str, String)>,
 }
 
@@ -64,7 +64,7 @@ const GANETI_SOCKET: (&str, &str) =
 const GANETI_FILES: (&str, &str) =
     ("gantry-ganeti-names.tmpfiles", "usr/lib/tmpfiles.d/gantry-ganeti-names.conf");
 
-/// Where Ganeti has its programs, and where an ordinary user finds them.
+/// The directory where Ganeti has its programs, and the one where an ordinary user finds them.
 const NAMES_LIE: &[(&str, &str)] = &[("usr/sbin", "../bin/gnt"), ("usr/bin", "gnt")];
 
 /// Documents for operators.
@@ -244,7 +244,7 @@ fn add_generated(tree: &mut Tree, pages: Generated, completions: Generated) {
     }
 }
 
-/// What policy asks of every package: who may do what with it, and what changed.
+/// Files that policy asks of every package: copyright and changelog.
 fn add_legal(
     package: &mut Package,
     release: &Release,
@@ -292,7 +292,7 @@ fn read(path: &Path) -> Result<String, DistError> {
     std::fs::read_to_string(path).map_err(|error| DistError::file("read", path, error))
 }
 
-/// What dpkg runs of a package.
+/// The scripts of a package that dpkg runs.
 fn scripts(
     package: &str,
     names: &[&'static str],

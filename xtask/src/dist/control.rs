@@ -1,4 +1,4 @@
-//! What dpkg is told of a package.
+//! The files of a package that are for dpkg.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,9 +7,9 @@ use super::contents::{Package, SOURCE};
 use super::tree::{Content, READABLE, RUNNABLE};
 use super::{DistError, Release, said};
 
-/// Who answers for packages that nobody signed for: a name, and an address that leads nowhere.
+/// The maintainer of packages that nobody signed for: a name, and an address that leads nowhere.
 const NOBODY: (&str, &str) = ("The Gantry developers", "gantry@localhost");
-/// Where a file begins in a line of `md5sum`.
+/// Characters before the file in a line of `md5sum`.
 const SUM_CHARS: usize = 32;
 
 /// `Name <address>`, with what is not set filled in.

@@ -1,4 +1,4 @@
-//! What the licences of the dependencies want to be told with the programs.
+//! Texts that the licences of the dependencies demand beside the programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -39,7 +39,7 @@ pub fn libraries() -> Result<Vec<Library>, DistError> {
         .ok_or_else(|| DistError::Sense { what: "cargo's metadata: a part is missing".to_owned() })
 }
 
-/// Those that the programs use, not only for building or testing.
+/// Libraries that the programs use, not only for building or testing.
 fn built_in(metadata: &Value) -> Option<Vec<Library>> {
     let packages = metadata["packages"].as_array()?;
     let nodes = metadata["resolve"]["nodes"].as_array()?;

@@ -11,7 +11,7 @@ pub type Generated = Vec<(String, Vec<u8>)>;
 /// Programs with pages, and what they are told to write them below a directory.
 const PROGRAMS: &[&str] = &["gnt", "masterd", "noded", "rapi"];
 const ASKED: &str = "--generate-man";
-/// Where they lie below it.
+/// The directory of the pages below it.
 const MANUAL: &str = "man/man8";
 
 /// Has all programs write their pages and completions below a directory as `/usr/share`.

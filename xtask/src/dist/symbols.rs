@@ -11,13 +11,13 @@ use super::{DistError, said};
 /// One program in two files.
 #[derive(Debug)]
 pub struct Split {
-    /// What runs.
+    /// The program that runs.
     pub program: PathBuf,
     /// Its symbols and lines.
     pub symbols: PathBuf,
-    /// Where they belong, below the root.
+    /// The place of the symbols, below the root.
     pub place: String,
-    /// What ties both together, in hexadecimal.
+    /// The build id that ties both together, in hexadecimal.
     pub build_id: String,
 }
 

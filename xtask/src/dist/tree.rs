@@ -13,7 +13,7 @@ pub const READABLE: u32 = 0o644;
 /// Mode of programs and directories.
 pub const RUNNABLE: u32 = 0o755;
 
-/// Where the content of a file comes from.
+/// The source of a file's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Another file.

@@ -1,4 +1,4 @@
-//! What a guest is made of.
+//! The parts of a guest.
 
 use std::fs;
 use std::io;
@@ -54,7 +54,7 @@ grep -q gantry.stays /proc/cmdline && while :; do sleep 3600; done
 poweroff -f
 "#;
 
-/// What the guest does as a ramdisk: an agent of Ironic in few words. It tells what the machine is made of,
+/// The guest's work as a ramdisk: an agent of Ironic in few words. It tells what the machine is made of,
 /// looks itself up, and sends heartbeats, the last ones with the end of its work.
 const AGENT: &str = r#"
 mac=$(cat /sys/class/net/eth0/address)
@@ -233,7 +233,7 @@ fn build_initrd(unpacked: &Path, tree: &Path, initrd: &Path) -> Result<(), Guest
         let directory = tree.join(directory);
         fs::create_dir_all(&directory).map_err(|error| file(&directory, error))?;
     }
-    // Where Debian has merged `/bin` into `/usr/bin`, its packages still may have either.
+    // Debian has merged `/bin` into `/usr/bin`, and its packages still may have either.
     let places = ["bin/busybox", "usr/bin/busybox"].map(|path| unpacked.join(path));
     let busybox = places.iter().find(|path| path.is_file());
     let busybox = busybox
@@ -294,7 +294,7 @@ const fn aligned(address: u64) -> u64 {
     address.next_multiple_of(SECTION_BYTES)
 }
 
-/// Where the last section of a program ends in memory.
+/// The end of a program's last section in memory.
 fn end_of_sections(program: &Path) -> Result<u64, GuestError> {
     let said = run(Command::new("objdump").arg("-h").arg(program))?;
     let ends = said.lines().filter_map(|line| {

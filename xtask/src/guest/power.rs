@@ -20,16 +20,16 @@ pub const IPMI_PROGRAMS: &[&str] = &["ipmi_sim", "ipmitool"];
 pub const USER: &str = "admin";
 /// Its password.
 pub const PASSWORD: &str = "calvin";
-/// Where it listens, in the namespace of its node.
+/// Its port, in the namespace of its node.
 const PORT: u16 = 623;
-/// Where the one with Redfish listens there.
+/// The port of the one with Redfish there.
 const REDFISH_PORT: u16 = 8_000;
 /// The user and password of the one with Redfish, as a file of Apache.
 const HTPASSWD: &str = "admin:$2b$04$zfTAtUDFMUIVzUJAeTaxMuRnsKycZfZIpy6bywCYZe1UMKjgEJsdu\n";
 /// Mode of its files; one of them is a program.
 const MODE: u32 = 0o755;
 
-/// Answers for the chassis. What is wanted of the power lies in `wanted`, how it is in `power`.
+/// Answers for the chassis. The wanted power lies in `wanted`, the present one in `power`.
 const CHASSIS: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 # Returns once the power is so.
@@ -58,7 +58,7 @@ esac
 const EMULATOR: &str = "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 \
                         persist_sdr\nmc_enable 0x20\n";
 
-/// What a controller speaks.
+/// The protocol of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// IPMI 2.0 over a network.
@@ -78,7 +78,8 @@ pub struct Power<'r> {
 }
 
 impl Power<'_> {
-    /// What the guest is to boot from next, in the words of the protocol; `none` where nobody said.
+    /// The device that the guest boots from next, in the words of the protocol; `none` where nobody
+    /// said.
     #[must_use]
     pub fn boot(&self) -> String {
         match self.protocol {
@@ -87,7 +88,7 @@ impl Power<'_> {
         }
     }
 
-    /// What is wanted of the power: `1` or `0`, and what tells one order from the next.
+    /// The wanted power: `1` or `0`, and what tells one order from the next.
     fn wanted(&self) -> String {
         match self.protocol {
             Protocol::Ipmi => self.file("wanted"),

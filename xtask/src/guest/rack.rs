@@ -103,7 +103,7 @@ impl Rack {
         Ok(rack)
     }
 
-    /// What guests are made of.
+    /// The parts of the guests.
     ///
     /// # Panics
     /// If it is a rack without guests.
@@ -174,7 +174,7 @@ impl Rack {
         self.stage.start(&format!("noded{node}"), self.switch.at_node(node, &noded))
     }
 
-    /// Switches a guest on. What it prints goes to [`Self::console`].
+    /// Switches a guest on. Its output goes to [`Self::console`].
     ///
     /// # Errors
     /// It does not start.
@@ -215,7 +215,7 @@ impl Rack {
         Ok(self.stage.start(&name, self.switch.at_switch(&qemu))?)
     }
 
-    /// What a guest printed so far.
+    /// The output of a guest so far.
     #[must_use]
     pub fn console(&self, guest: u8) -> String {
         let text = fs::read(self.stage.root().join(format!("{}.out", port(guest))));

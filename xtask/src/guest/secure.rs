@@ -10,7 +10,7 @@ use crate::target_dir;
 /// Of the keys that Debian publishes with its firmware.
 const PASSPHRASE: &str = "pass:snakeoil";
 
-/// What a guest with Secure Boot needs beside the usual parts.
+/// The parts of a guest with Secure Boot beside the usual ones.
 #[derive(Debug, Clone)]
 pub struct Secure {
     /// The usual unified kernel image, signed.

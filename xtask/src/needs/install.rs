@@ -28,7 +28,7 @@ pub(super) fn unpacked() -> PathBuf {
     target_dir().join("unpacked")
 }
 
-/// Where programs of Python are installed.
+/// The directory of Python programs.
 pub(super) fn python() -> PathBuf {
     target_dir().join("python")
 }
@@ -57,7 +57,7 @@ fn bring_packages(missing: &[&'static Need]) {
     if !missing.iter().all(&is_by_pip) {
         update();
     }
-    // One that apt refuses must not keep the others away.
+    // A package that apt refuses must not keep the others away.
     if !packages.is_empty() && !apt(&[INSTALL, &packages].concat()) && packages.len() > 1 {
         for package in packages {
             apt(&[INSTALL, &[package]].concat());
@@ -84,8 +84,8 @@ fn installed(need: &Need) -> Option<&'static str> {
     }
 }
 
-/// Reads the lists of packages, of which a fresh machine has none. Where that fails, the installation
-/// says more.
+/// Reads the lists of packages, of which a fresh machine has none. If that fails, the installation says
+/// more.
 pub(crate) fn update() {
     apt(&["update", "-o", "DPkg::Lock::Timeout=600"]);
 }

@@ -123,7 +123,7 @@ const fn need(
 }
 
 impl Need {
-    /// What a person does to have it.
+    /// The command by which a person gets it.
     pub(crate) fn remedy(&self) -> String {
         match self.source {
             Installed(package) => format!("as root: apt-get install {package}"),

@@ -1,4 +1,4 @@
-//! The demonstration on a machine that has nothing: whoever develops here has most of what it uses, and does
+//! The demonstration on a machine that has nothing: a developer has most of what it uses, and does
 //! not see what its set-up forgets.
 
 use std::fs;
@@ -18,7 +18,8 @@ const DEMO: &str = "cargo xtask demo";
 /// The set-up of the other one, which takes minutes.
 const INSTALL: &str = "cargo xtask test install";
 
-/// The step. What is built here runs there: only what the commands use of a machine is made anew.
+/// The step. Programs that are built here run there: only what the commands use of a machine is made
+/// anew.
 pub(super) fn demonstrate(round: &mut Round) -> Outcome {
     if std::env::consts::ARCH != "x86_64" {
         return Outcome::Skipped("the demonstration's guest is x86_64".to_owned());

@@ -37,7 +37,7 @@ pub(super) fn has_passed(step: &Step, digest: &str) -> bool {
 pub(super) fn remember(step: &Step, digest: &str) {
     let place = place(step);
     let made = place.parent().map_or(Ok(()), fs::create_dir_all);
-    // What is not remembered is only done again.
+    // A step that is not remembered is only done again.
     drop(made.and_then(|()| {
         stdx::atomic::write(&place, digest.as_bytes(), MODE).map_err(io::Error::other)
     }));

@@ -36,7 +36,7 @@ StandardOutput=file:/root/told
 StandardError=file:/root/told
 TimeoutStartSec=infinity
 ";
-/// What the script says last.
+/// The last line of the script, if it succeeds.
 const WELL: &str = "+ : all is well";
 /// How much of what it said is shown where it failed.
 const LINES_SHOWN: usize = 40;
@@ -97,7 +97,8 @@ fn try_out(fresh: &Path, packages: &[PathBuf]) -> io::Result<String> {
     told.or_else(|_never_ran| Ok(String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
-/// What shows the machine outside with Ganeti's clients, wherever they are; nothing if they are not there.
+/// Options that show the machine outside with Ganeti's clients, wherever they are; nothing if they are
+/// not there.
 fn host() -> String {
     if needs::find(GANETI_CLIENT).is_none() {
         return String::new();

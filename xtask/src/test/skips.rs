@@ -16,8 +16,8 @@ pub struct Skip {
     pub why: String,
 }
 
-/// What a line says, if it is a test's word that it was skipped. The line may begin with the
-/// name that the test's harness printed before it.
+/// The reason in a line, if it is a test's word that it was skipped. The line may begin with the name
+/// that the test's harness printed before it.
 pub(super) fn reason(line: &str) -> Option<&str> {
     let at = line.find(MARK)?;
     let before = line[..at].trim();
@@ -76,7 +76,7 @@ fn copy(from: impl Read, mut to: impl Write, found: &Mutex<&mut InOutput>) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-        // Whoever closed our output does not want to see more; the run goes on.
+        // A reader that closed our output does not want to see more; the run goes on.
         drop(to.write_all(&line));
         found.lock().line(String::from_utf8_lossy(&line).trim_end());
         line.clear();

@@ -25,13 +25,14 @@ const GUESTS: &str = "guests";
 /// One step.
 #[derive(Debug)]
 pub struct Step {
-    /// What it is chosen by.
+    /// The name by which it is chosen.
     pub name: &'static str,
-    /// What it checks, in one line.
+    /// The subject of its check, in one line.
     pub about: &'static str,
     /// Whether `--quick` has it too.
     pub quick: bool,
-    /// What it covers, where that can be told: it is left out while nothing of that changes.
+    /// Files and directories that it covers, where that can be told: it is left out while none of them
+    /// changes.
     pub inputs: &'static [&'static str],
     /// Checks.
     pub run: fn(&mut Round) -> Outcome,
@@ -85,9 +86,9 @@ pub const STEPS: &[Step] = &[
         .covering(SETUP),
 ];
 
-/// What the store is made of.
+/// The sources of the store.
 const STORE: &[&str] = &["Cargo.toml", "Cargo.lock", "stdx", "model", "queue-format"];
-/// What a machine that boots meets.
+/// The sources that a machine meets when it boots.
 const BOOT: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",
@@ -105,7 +106,7 @@ const BOOT: &[&str] = &[
     "tests/tests/guests",
     "xtask/src/guest",
 ];
-/// What the steps of a job are made of, and how their instructions are counted.
+/// The sources of the steps of a job, and of the count of their instructions.
 const JOBS: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",
@@ -121,7 +122,7 @@ const JOBS: &[&str] = &[
     "masterd",
     "xtask/src/bench/instructions.rs",
 ];
-/// What the packages are made of, and what is done with them.
+/// The sources of the packages, and of what is done with them.
 const PACKAGES: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",
@@ -150,7 +151,7 @@ const PACKAGES: &[&str] = &[
     "xtask/src/test/package.sh",
 ];
 
-/// What makes a machine ready for the demonstration.
+/// The sources that make a machine ready for the demonstration.
 const SETUP: &[&str] = &[
     "xtask/src/debian.rs",
     "xtask/src/demo",

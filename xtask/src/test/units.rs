@@ -32,7 +32,7 @@ pub(super) fn verify(_round: &mut Round) -> Outcome {
     }
 }
 
-/// What systemd has to say about the units in `packaging`.
+/// The complaints of systemd about the units in `packaging`.
 fn check(analyze: &Path, packaging: &Path) -> io::Result<Vec<String>> {
     let copies = tempfile::tempdir()?;
     let mut units = Vec::new();

@@ -71,8 +71,8 @@ async fn machine(operation: Operation, odd: Option<Odd>) -> (Simulated, Controll
     (bmc, controller)
 }
 
-/// Every request of an operation is answered oddly in turn, so many times. That is survived, unless the machine
-/// was never seen: then nothing was ordered.
+/// Every request of an operation is answered oddly in turn, so many times. The operation survives that,
+/// unless the machine was never seen: then nothing was ordered.
 async fn survives(operation: Operation, times: u32) {
     let (bmc, controller) = machine(operation, None).await;
     operation.run(&controller).await.unwrap();

@@ -19,7 +19,7 @@ use crate::wrap::wrapped;
 const CANDIDATES_MAX: usize = 10;
 /// Agents, certificates and alarms that are shown of each: the rest is in `--json`.
 const LIST_MAX: usize = 5;
-/// Where the values begin.
+/// The column at which the values begin.
 const INDENT: usize = 13;
 
 /// Voters from which on the end of one leaves a majority.
@@ -206,7 +206,7 @@ impl View {
     }
 
     fn certificates(self, seen: &ClusterStatus) -> Vec<Line> {
-        // Who looks wants to know the next end.
+        // The certificate that ends next comes first.
         let mut held: Vec<_> = seen.certificates.iter().collect();
         held.sort_by_key(|held| held.ends);
         let one = |held: &&CertificateStatus| {
@@ -250,7 +250,7 @@ impl View {
         lines
     }
 
-    /// What belongs together stays together where that fits.
+    /// Fills lines with the parts; a part that fits a line stays whole.
     fn filled(self, parts: &[String]) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for part in parts {
@@ -275,7 +275,7 @@ impl View {
     }
 }
 
-/// Who tells, where it is not the master.
+/// A line on the node that tells this, unless it is the master.
 fn told_by(seen: &ClusterStatus) -> Option<Line> {
     let state = match seen.store_missing {
         Some(_) => "without its store",
@@ -332,7 +332,7 @@ fn candidates(all: &[CandidateStatus]) -> Vec<Line> {
     };
     let mut shown: Vec<&CandidateStatus> = all.iter().collect();
     if shown.len() > CANDIDATES_MAX {
-        // Those that want a look are never among the others.
+        // Candidates that want a look come before healthy ones.
         shown.sort_by_key(|one| (!one.master, is_well(one)));
         shown.truncate(CANDIDATES_MAX);
     }

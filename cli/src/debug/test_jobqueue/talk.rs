@@ -1,4 +1,4 @@
-//! What a test job says, and the sockets by which it waits for its listener.
+//! The messages of a test job, and the sockets by which it waits for its listener.
 
 use std::os::unix::net::UnixStream;
 
@@ -19,7 +19,7 @@ const PREFIX: &str = "TESTMSG=";
 pub(super) struct Talk<'a> {
     id: JobId,
     session: &'a Session,
-    /// What this opcode said; none before it announced how much that will be.
+    /// The number of messages of this opcode; none before it announced how many there will be.
     of_opcode: Option<usize>,
     heard: Vec<String>,
     /// The first promise that was not kept.
@@ -31,10 +31,10 @@ impl<'a> Talk<'a> {
         Self { id, session, of_opcode: None, heard: Vec::new(), fault: None }
     }
 
-    /// What the job said.
+    /// The messages of the job.
     ///
     /// # Errors
-    /// What was wrong about it.
+    /// The first promise that was not kept.
     pub(super) fn heard(self) -> Result<Vec<String>, String> {
         self.fault.map_or(Ok(self.heard), Err)
     }

@@ -1,4 +1,4 @@
-//! What was acknowledged, and whether it holds.
+//! The acknowledged changes, and whether they hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,7 @@ fn key(name: &str) -> Key {
     Key::parse(name).unwrap()
 }
 
-/// Where job `number` is while it lives.
+/// The key of job `number` while it lives.
 fn live(number: u64) -> Key {
     key(&format!("queue/job-{number}"))
 }
@@ -25,7 +25,7 @@ fn archived(number: u64) -> Key {
 /// Everything that was said by anybody.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
-    /// What is committed where, by any member's word.
+    /// The committed entry of each index, by any member's word.
     committed: BTreeMap<u64, Committed>,
     /// Numbers with the position that their proposer was told.
     acknowledged: BTreeMap<u64, Position>,
@@ -40,7 +40,7 @@ pub(super) struct Oracle {
     trace: DefaultHasher,
 }
 
-/// What a proposal was to do.
+/// The aim of a proposal.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum What {
     Add(u64),

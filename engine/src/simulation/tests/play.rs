@@ -1,4 +1,4 @@
-//! What befalls members, and how it ends.
+//! The troubles that befall members, and the end of a history.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) struct History {
     lost: Option<(u64, u64)>,
     /// A change of members is under way.
     changing: Arc<Mutex<bool>>,
-    /// Those that could not hand over, and are to begin anew.
+    /// Members that could not hand over, and are to begin anew.
     stuck: Arc<Mutex<BTreeSet<u64>>>,
 }
 
@@ -114,7 +114,7 @@ impl History {
         }
     }
 
-    /// Whoever leads is given something to commit.
+    /// Gives every leader something to commit.
     fn propose(&mut self) {
         let leaders: Vec<_> = self
             .world
@@ -193,12 +193,12 @@ impl History {
         }
     }
 
-    /// Who was just invited is not asked to lead: it would be a cluster of its own.
+    /// A member that was just invited is not asked to lead: it would be a cluster of its own.
     fn has_nothing(&self, id: u64) -> bool {
         self.world.alive(id).is_some_and(|alive| alive.engine.status().last.index == 0)
     }
 
-    /// Those that vote as far as they know: of two, the other one was perhaps given a vote.
+    /// The members that vote as far as they know: of two, the other one was perhaps given a vote.
     fn able_to_lead(&self) -> Vec<u64> {
         let able = |(id, engine): (u64, &Arc<Engine>)| {
             engine.status().members.voters.contains(&id).then_some(id)
@@ -221,7 +221,7 @@ impl History {
         }
     }
 
-    /// Whose engine takes no proposals any more begins anew, as its owner is told to.
+    /// A member whose engine takes no proposals any more begins anew, as its owner is told to.
     fn restart_stuck(&mut self) {
         let stuck = std::mem::take(&mut *self.stuck.lock());
         for id in stuck {
@@ -272,7 +272,7 @@ impl History {
         self.oracle.lock().note(("lost", id, new));
     }
 
-    /// Whoever leads puts the new one in the place of the one that was lost.
+    /// The leader puts the new member in the place of the lost one.
     fn replace_lost(&mut self) {
         let Some((lost, new)) = self.lost else { return };
         if *self.changing.lock() {

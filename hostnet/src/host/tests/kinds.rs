@@ -65,7 +65,7 @@ fn bonds_vlans_and_dummies_are_applied_and_rolled_back() {
         for other in OTHERS {
             for (from, to) in [(BONDED, *other), (*other, BONDED)] {
                 for text in [from, to] {
-                    // What the last one made and this one does not name goes.
+                    // This removes what the last configuration made and this one does not name.
                     let desired = own(text).replacing(&own(if text == from { to } else { from }));
                     host.change(&desired, LONG)
                         .await

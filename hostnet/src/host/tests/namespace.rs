@@ -48,7 +48,7 @@ pub(super) fn ip(arguments: &str) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
-/// What is done by a host that was read just before.
+/// Operations on a host that read its network first.
 impl Host {
     pub(super) async fn planned(&self, desired: &HostNetwork) -> Result<Plan, HostError> {
         self.plan(&self.read().await?, desired).await

@@ -3,7 +3,7 @@
 use super::namespace::{Fixture, LONG, in_namespace, ip, own};
 use crate::host::HostError;
 
-/// What a host has from elsewhere.
+/// The routes that a host has from elsewhere.
 const OTHERS: &[&str] = &[
     "default via 192.0.2.1 dev card0 proto dhcp src 192.0.2.10 metric 100",
     "203.0.113.0/24 via 192.0.2.2 dev card0 proto bird metric 32 mtu 1300",
@@ -103,7 +103,7 @@ fn routes_of_others_survive_a_change_that_does_not_forbid_them() {
         );
         assert!(host.roll_back().await.unwrap());
         assert_eq!(of_others(), before);
-        // What goes for good is said before.
+        // The plan names the routes that are lost for good.
         let plan = host.planned(&own(CUT_OFF[0])).await.unwrap().to_string();
         assert!(plan.contains("lose route default via 192.0.2.1 dev card0 src"), "{plan}");
         assert!(plan.contains("lose route 203.0.113.0/24"), "{plan}");

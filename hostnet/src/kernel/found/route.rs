@@ -11,7 +11,7 @@ use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 
 use crate::model::address::{Route, Rule};
 
-/// Those that a configuration can ask for.
+/// The priorities that a configuration can ask for.
 const PRIORITIES: std::ops::RangeInclusive<u32> = 1..=32_765;
 /// The table that the kernel fills itself.
 const TABLE_LOCAL: u32 = 255;
@@ -32,7 +32,6 @@ pub(in crate::kernel) fn ip(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-/// Where a route leads.
 pub(in crate::kernel) fn destination(message: &RouteMessage) -> Option<IpNet> {
     let given = message.attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::Destination(address) => Some(ip(address)),

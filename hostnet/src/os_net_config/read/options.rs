@@ -16,7 +16,7 @@ pub(super) fn bond(
     let place = format!("{place}.bonding_options");
     let mut bond = Bond {
         members,
-        // What the kernel does unless told otherwise.
+        // The kernel's default.
         mode: BondMode::BalanceRr,
         miimon_ms: None,
         lacp_rate: None,

@@ -58,7 +58,7 @@ impl Differences<'_> {
         self.kept.contains_key(&link.name) || !matches!(link.kind, Kind::Ethernet { .. })
     }
 
-    /// Settings of links that stay. What lies above has the smaller packets at every moment.
+    /// Settings of links that stay. An upper link never has larger packets than the link below it.
     fn set(&self, upwards: &[&Link], steps: &mut Vec<Step>) {
         // A bond gives its members its own address and MTU, and later gives theirs back.
         let own = |link: &&&Link| {

@@ -36,7 +36,7 @@ pub(super) fn can_stay(place: &str, found: &Link, wanted: &Link) -> Result<bool,
     })
 }
 
-/// What is not wanted in one way or the other may be as it is.
+/// A setting that the configuration leaves open may stay as it is.
 fn bond_can_stay(found: &Bond, wanted: &Bond) -> bool {
     fn fits<T: PartialEq>(wanted: Option<T>, found: Option<T>) -> bool {
         wanted.is_none() || wanted == found

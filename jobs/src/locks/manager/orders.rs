@@ -98,7 +98,7 @@ fn run(locks: &Locks, order: &[usize], asked: &[Wanted; OWNERS], gives_up: usize
         }
         let waiting = all.iter().filter(|s| matches!(s, Stands::Waits(_))).count();
         if holders.is_empty() && waiting == 1 {
-            // Whoever it was that left: the one who is left has been told.
+            // The last waiting owner has been told, whichever owner left.
             let last = all.iter_mut().find(|s| matches!(s, Stands::Waits(_))).unwrap();
             poll(last);
             assert!(matches!(last, Stands::Holds(_)), "{order:?} {gives_up} {asked:?}");

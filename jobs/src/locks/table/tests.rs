@@ -1,4 +1,4 @@
-//! Who holds what: the conflict matrix, by example and in full.
+//! The holders of locks: the conflict matrix, by example and in full.
 
 use super::*;
 

@@ -1,9 +1,9 @@
 //! Core: how far waiting requests get.
 //!
 //! The frontier of a request follows from what is held and from the frontiers of those ahead of
-//! it. Each change names the waiters whose frontier it may move (suspects), and they are examined
-//! in turn. Of a queue only the head is a suspect: if the head stays, then what stops it, or the
-//! head itself, stops all behind it; if it leaves, the next one becomes a suspect.
+//! it. Each change names the waiters whose frontier it may move (suspects), and they are examined in
+//! turn. Of a queue only the head is a suspect. If the head stays, then what stops it, or the head
+//! itself, stops all behind it. If it leaves, the next one becomes a suspect.
 
 use super::{LockQueue, Waiter, Woken};
 use crate::locks::line::{LineKey, Rank};

@@ -1,4 +1,4 @@
-//! Who waits for what, by example; `properties` has the theorems.
+//! Examples of who waits for what; `properties` has the theorems.
 
 use super::*;
 use crate::locks::name::Level;

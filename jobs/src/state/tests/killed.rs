@@ -76,12 +76,12 @@ fn what_does_not_begin_any_more_can_be_ended_all_the_same() {
         assert_eq!(b.answers.get(&reply).cloned(), told(true, text));
         assert_eq!(b.status(job), JobStatus::Canceled);
     }
-    // Whom nobody asked to end, it does not.
+    // A withdrawal does not end a job that nobody asked to end.
     let mut b = Bench::new(1);
     let job = b.one(vec![far("")]);
     b.event(Event::Withdrawn { job });
     assert_eq!(b.status(job), JobStatus::Waiting);
-    // Neither who runs.
+    // Nor does it end a job that runs.
     b.granted(job);
     let (_, answer) = b.kill(job);
     b.event(Event::Withdrawn { job });

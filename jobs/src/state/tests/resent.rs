@@ -114,7 +114,7 @@ proptest! {
                 3 => drop(b.cancel(JobId(number + 1))),
                 4 => drop(b.ask(|reply| Event::Archive { job: JobId(number + 1), reply })),
                 _ => {
-                    // What a restart makes of running jobs is not the subject here.
+                    // The fate of running jobs at a restart is not the subject here.
                     while let Some(job) = b.running.first().map(|start| start.job) {
                         if b.interrupted.contains(&job) {
                             b.end(job, Outcome::Canceled);

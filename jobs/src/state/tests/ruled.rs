@@ -52,7 +52,7 @@ fn a_pause_holds_new_jobs_until_it_is_gone() {
     assert_eq!(b.status(allowed), JobStatus::Waiting);
     assert_eq!(b.waits(paused), [held(Some("hold"), "PAUSE", 0)]);
     assert_eq!(b.waits(allowed), []);
-    // One that has begun goes on, also with its next opcode.
+    // A job that has begun goes on, also with its next opcode.
     b.rules(&[("hold", all(), json!("PAUSE"))]);
     b.succeed_first(old);
     assert_eq!(b.start_of(old).op, 1);

@@ -36,7 +36,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens, the limits hold, those of the files too (see `Bench::event`), what is stored reads back, and in the end every job ends.
+    /// Whatever happens, the limits hold, those of the files too (see `Bench::event`), what is stored
+    /// reads back, and in the end every job ends.
     #[test]
     fn every_job_ends(steps in proptest::collection::vec(step(), 1..60)) {
         let mut b = Bench::with_bytes(2, JobBytes::within(8 << 10));
@@ -78,7 +79,7 @@ proptest! {
         prop_assert!(b.queue.dependencies.is_empty());
         prop_assert_eq!(b.answers.len() as u64, b.asked);
         for answer in b.answers.values() {
-            // What is said to be canceled is, and nothing else.
+            // A job is canceled if its answer says so, and only then.
             let Answer::Told(done, text) = answer else { continue };
             let mut words = text.split_whitespace();
             let id = words.nth(1).and_then(|id| id.parse().ok()).map(JobId);

@@ -212,7 +212,7 @@ fn any_filter() -> impl Strategy<Value = Filter> {
     })
 }
 
-/// What a filter means, from its text alone and without haste.
+/// The meaning of a filter, from its text alone and without haste.
 fn oracle(filter: &Value, object: &Value) -> bool {
     let (operator, rest) = filter.as_array().unwrap().split_first().unwrap();
     match (operator.as_str().unwrap(), rest) {

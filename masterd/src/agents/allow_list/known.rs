@@ -1,11 +1,11 @@
 //! Core: what is known of the list of callers that an agent has, and when it must be told the
 //! master's.
 //!
-//! An agent tells a digest of its list in each exchange. It has another one than the master's if it
-//! was away when the list changed, if a master ended between a change and telling it, or if the role
-//! went back to an older copy of the configuration.
+//! An agent tells a digest of its list in each exchange. Its list differs from the master's if it was
+//! away when the list changed, or if a master ended between a change and telling it. It also differs if
+//! the role went back to an older copy of the configuration.
 
-/// What is known of one agent's list.
+/// The known state of one agent's list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Known {
     /// The list's digest: as the agent told, or of what it took since.
@@ -20,9 +20,10 @@ impl Known {
         self.held.as_deref() == Some(wanted)
     }
 
-    /// Notes what the agent told in an exchange, which may have been on its way for a while; whether
-    /// it is to be told the list of digest `wanted`. One that `was_away` always is, unless it has
-    /// that list; another one only for news: what was known before is being seen to.
+    /// Notes what the agent told in an exchange, which may have been on its way for a while. The result
+    /// says whether the agent is due to be told the list of digest `wanted`. An agent that `was_away`
+    /// always is: the push skips a list that it has. Another agent is due only for news: what was known
+    /// before is being seen to.
     pub(super) fn reported(
         &mut self,
         reported: Option<&str>,
@@ -30,7 +31,7 @@ impl Known {
         wanted: &str,
     ) -> bool {
         let is_news = reported.is_some_and(|reported| !self.has(reported));
-        // One that does not tell has what it took, as long as it was not away.
+        // An agent that reports nothing has what it took, as long as it was not away.
         if was_away || is_news {
             self.held = reported.map(str::to_owned);
         }
@@ -81,7 +82,7 @@ mod tests {
             (false, ours, old, old, true),
             (false, None, old, old, true),
             (false, Some("older"), old, old, true),
-            // That is known, and tried again after a pause.
+            // The other list is known, and ours is told again after a pause.
             (false, old, old, old, false),
             // It cannot tell.
             (false, ours, None, ours, false),

@@ -21,10 +21,10 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// asks its kernel.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What this master knows of its address.
+/// This master's knowledge of its address.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Who takes it or gives it up: one after the other.
+    /// The turn to take it or give it up: one after the other.
     turn: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }

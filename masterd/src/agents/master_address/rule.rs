@@ -1,18 +1,18 @@
 //! Core: when a master takes its address again that somebody took off its node.
 //!
 //! Network daemons and operators remove addresses that they do not know. So the master's own agent is
-//! asked, and where the address is missing it is taken again: at once, and then ever more rarely if it
-//! does not stay, since every time is told to the whole link.
+//! asked, and where the address is missing it is taken again at once. If it does not stay, further
+//! attempts come ever more rarely, since every one is told to the whole link.
 
 /// Seconds between two attempts, doubled with each further one.
 pub(super) const FIRST_PAUSE: u64 = 5;
 /// Longest time between two attempts, in seconds.
 pub(super) const LONGEST_PAUSE: u64 = 60;
-/// Seconds that it must have been there until what was before is forgotten: several times the pause
-/// after which whoever removes it may do so again.
+/// Seconds that it must have been there until earlier attempts are forgotten: several times the pause
+/// after which it may be removed again.
 pub(super) const CALM: u64 = 300;
 
-/// What a look shows.
+/// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     /// The cluster has no such address, or an operator took it off until further notice.
@@ -25,7 +25,7 @@ pub(super) enum Seen {
     Unknown,
 }
 
-/// What is remembered between two looks. Times are seconds of a clock that does not jump.
+/// The memory between two looks. Times are seconds of a clock that does not jump.
 #[derive(Debug, Default)]
 pub(super) struct Rule {
     /// When it may be taken again.

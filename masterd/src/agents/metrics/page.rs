@@ -1,4 +1,4 @@
-//! What is counted where it happens, on the page of numbers.
+//! The numbers that are counted where events happen, on the page of numbers.
 
 use rpc::RpcError;
 use rpc::peer::PeerError;

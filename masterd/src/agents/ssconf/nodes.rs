@@ -27,7 +27,7 @@ pub fn compile(snapshot: &Snapshot) -> Ssconf {
     Ssconf { version, files }
 }
 
-/// Where the candidates are, in the order of their names.
+/// The names, addresses and fingerprints of the candidates, in the order of their names.
 fn peers(config: &Config) -> String {
     let candidate = |node: &&Arc<Node>| node.role == NodeRole::Candidate || config.is_master(node);
     let line = |node: &Arc<Node>| {

@@ -15,7 +15,7 @@ use crate::units::list::{Cell, Field, fields, json};
 pub struct GroupRow {
     /// The group.
     pub group: Arc<Group>,
-    /// Where its nodes are.
+    /// The configuration with its nodes.
     pub config: Arc<Config>,
 }
 

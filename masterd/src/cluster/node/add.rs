@@ -179,7 +179,7 @@ impl LogicalUnit for NodeAdd {
     }
 }
 
-/// What is learnt of a node before it is one.
+/// The facts about a node before it is one.
 struct New {
     name: NodeName,
     machine: Option<Serial>,

@@ -1,5 +1,5 @@
-//! A node that a machine of the inventory becomes: its deployment told it a token, by which both sides know
-//! each other. No secret is handed over beside the job.
+//! A node that a machine of the inventory becomes: its deployment told it a token, by which both sides
+//! know each other. No secret is handed over beside the job.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::config::{Config, ConfigChange};
 use crate::machines::power_cycle;
 use crate::units::{Context, Failure};
 
-/// How long the master waits for `noded enroll` once the system of the machine said that it runs: an image
-/// may install its packages first.
+/// How long the master waits for `noded enroll` once the system of the machine said that it runs: an
+/// image may install its packages first.
 const WAITS: Duration = Duration::from_secs(600);
 /// How often it looks whether somebody waits there by now.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ pub(super) struct Recruit {
     pub(super) serial: Serial,
     /// The power cycle whose token it has.
     cycle: u64,
-    /// Where its system said that it runs.
+    /// The address at which its system said that it runs.
     pub(super) address: IpAddr,
 }
 

@@ -1,5 +1,5 @@
-//! Core: what `OP_NODE_SET_PARAMS` makes of a node (Ganeti's 2.0 design, "Node flags"), in the words and with
-//! the codes of Ganeti where it has the same rule.
+//! Core: what `OP_NODE_SET_PARAMS` makes of a node (Ganeti's 2.0 design, "Node flags"), in the words and
+//! with the codes of Ganeti where it has the same rule.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,20 +16,20 @@ use super::{info, pool, pool_has_room, primary_instances};
 use crate::config::Config;
 use membership::pool::refill;
 
-/// What changed: names of parameters and their new values, where flags and addresses are texts, as
-/// Ganeti has them.
+/// The changes: names of parameters and their new values. Flags and addresses are texts, as Ganeti has
+/// them.
 pub(super) type Changes = Vec<(String, Value)>;
 
-/// What a request comes to.
+/// The result of a request.
 #[derive(Debug)]
 pub(super) struct Change {
     /// The node as it is to be.
     pub(super) node: Node,
-    /// What differs from before.
+    /// The differences from before.
     pub(super) changes: Changes,
     /// The nodes that become candidates in its place.
     pub(super) followers: Vec<Node>,
-    /// What the operator should know of it.
+    /// Notes for the operator.
     pub(super) notes: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn decide(
     Ok(Change { node, changes, followers, notes })
 }
 
-/// What is refused whatever becomes of the role.
+/// Refuses requests that are wrong whatever becomes of the role.
 fn acceptable(asked: &NodeSetParams, old: &Node, config: &Config) -> Result<(), Exception> {
     let refuse = |text: String, code| Err(Exception::prereq(text, code));
     let objects = [&asked.ndparams, &asked.hv_state, &asked.disk_state];
@@ -176,7 +176,7 @@ fn role(
     let around = around(asked, old, config);
     let event = flags.event(status).map_err(several)?;
     let event = event.or_else(|| match status {
-        // Who may not become the master is no candidate.
+        // A node that may not become the master is no candidate.
         Standing::Candidate if !around.master_capable => {
             notes.push(info("Demoting from master candidate"));
             Some(Event::Demote)
@@ -235,8 +235,8 @@ fn set(field: &mut bool, asked: Option<bool>, name: &str, changes: &mut Changes)
     }
 }
 
-/// The nodes that become candidates in place of `old`, which will be `node`: those that the policy
-/// of the pool chooses, until it has enough or nobody is left.
+/// The nodes that become candidates in place of `old`, which will be `node`. The policy of the pool
+/// chooses them, until it has enough or nobody is left.
 fn followers(
     asked: &NodeSetParams,
     old: &Node,
@@ -284,7 +284,7 @@ fn nobody_answers(gap: &Gap) -> Exception {
     Exception::prereq(text, ErrorCode::WrongState).coded(Code::Pool)
 }
 
-/// What the operator should know of the pool of candidates as it will be.
+/// Notes for the operator on the pool of candidates as it will be.
 fn pool_notes(old: &Node, node: &Node, followers: usize, config: &Config) -> Vec<String> {
     let (size, count) = (config.pool_size(), config.candidates().count());
     let mut notes = Vec::new();
@@ -318,8 +318,8 @@ fn possible(old: &Node, config: &Config) -> usize {
     config.nodes.values().filter(able).count()
 }
 
-/// What decides on the node's role beside what it is. A node that comes back takes a place in the
-/// pool of candidates that is free, unless that is excluded.
+/// The circumstances that decide on the node's role beside its own state. A node that comes back takes a
+/// place in the pool of candidates that is free, unless that is excluded.
 fn around(asked: &NodeSetParams, old: &Node, config: &Config) -> Around {
     let makes_up = asked.force || asked.auto_promote;
     let left = config.candidates().count().saturating_sub(1);

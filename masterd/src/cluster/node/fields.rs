@@ -20,7 +20,7 @@ pub struct NodeRow {
     pub node: Arc<Node>,
     /// The rest of the configuration.
     pub config: Arc<Config>,
-    /// What its agent told, if it was asked and answered.
+    /// The report of its agent, if that was asked and answered.
     pub facts: Option<Arc<NodeFacts>>,
     /// Whether its agent is reached, if that was tried.
     pub contact: Option<Contact>,

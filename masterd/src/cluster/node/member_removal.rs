@@ -1,4 +1,4 @@
-//! What comes before a node is removed that is a candidate, or a member otherwise.
+//! The steps before a node is removed that is a candidate, or another member.
 
 use std::time::Duration;
 
@@ -25,8 +25,9 @@ const ASK_LIMIT: Duration = Duration::from_secs(3);
 /// Questions without a connection after which nobody is there.
 const UNREACHED_MAX: u32 = 2;
 
-/// Makes of the node one that is no candidate and cannot be one, with others in its place; waits until
-/// it is a member no more and its store is wiped. Says why it is not wiped where that is so.
+/// Ends the node's candidacy, with others in its place, so that it cannot become a candidate again.
+/// Waits until it is a member no more and its store is wiped. Gives the reason if the store is not
+/// wiped.
 pub(super) async fn dismiss(context: &mut Context, node: &Node) -> Result<Option<String>, Failure> {
     let (asked, now) = (retirement(node), context.now());
     let reached = context.reached();
@@ -146,7 +147,7 @@ mod tests {
         assert!(change.node.role == NodeRole::Regular && !change.node.may_be_master());
         let followers: Vec<&str> = change.followers.iter().map(|n| n.name.as_str()).collect();
         assert_eq!(followers, ["n3.example"]);
-        // Where nobody can follow, it goes all the same.
+        // The node goes even if nobody can follow.
         let change = decide(&retirement(&second), &config, &BTreeSet::new()).unwrap();
         assert!(change.node.role == NodeRole::Regular && change.followers.is_empty());
         let mut witness = node("n4.example", NodeRole::Regular);

@@ -39,7 +39,7 @@ fn lock(node: &str, level: Level, config: &Config) -> Result<Wanted, Exception> 
     })
 }
 
-/// What a node's network is to be, and what that changes in the configuration.
+/// The network that a node is to have, and the changes of the configuration for it.
 struct Wish {
     node: Arc<Node>,
     /// None: what was applied last.

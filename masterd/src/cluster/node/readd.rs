@@ -1,9 +1,10 @@
 //! Adds a node again that lost its disk: it keeps its name, id and rack, and gets another key.
 //!
-//! Until it has its certificate it is offline under its new key; where that fails it stays so, and
-//! can be added again. Where it took its certificate, the same command completes the rest. A candidate that lost its disk has nothing left of what made it one: it comes
-//! back as a regular node, and the pool invites it anew. Which member it was stays on record until who
-//! sees to members has looked that nothing is left of its store.
+//! Until it has its certificate it is offline under its new key; where that fails it stays so, and can
+//! be added again. If it took its certificate, the same command completes the rest. A candidate that
+//! lost its disk has nothing left of what made it one: it comes back as a regular node, and the pool
+//! invites it anew. The record of its old membership stays until a look has shown that nothing is left
+//! of its store.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -163,7 +164,7 @@ pub(super) async fn resumed(plan: &AddPlan, context: &mut Context) -> Result<boo
     }
     context.say(format!("{} has the certificate that an earlier job made for it", node.name)).await;
     is_back(node, context).await?;
-    // What it was before is not known any more.
+    // Its earlier role is not known any more.
     tell_callers(context, Some(&node.name)).await?;
     rack::push(context, &node.rack.into_iter().collect()).await?;
     Ok(true)
@@ -214,7 +215,7 @@ mod tests {
         let node = renewed(&asked("n2", ""), &config, ELSEWHERE).unwrap();
         assert_eq!((&node.name, node.id, &node.uuid), (&before.name, before.id, &before.uuid));
         assert_eq!((node.rack, node.ctime), (Some(4), before.ctime));
-        // What its disk may still hold is wiped, or put aside where it is another store.
+        // Data that its disk may still hold is wiped, or put aside where it is another store.
         assert_eq!((node.role, &node.member), (NodeRole::Regular, &before.member));
         assert_eq!((node.primary_ip, node.secondary_ip), (ELSEWHERE.0, ELSEWHERE.0));
         let offline = renewed(&asked("n3", r#", "master_capable": false"#), &config, ELSEWHERE);

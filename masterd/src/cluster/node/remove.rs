@@ -1,9 +1,9 @@
 //! Removes a node from the cluster: what it is part of first, then what it holds, then its document.
 //!
-//! A candidate, and a witness, leave in one step: another one takes its place, nobody lets it call any
-//! more, it is dismissed and wiped as a member, and then it forgets its keys. Where it does not
-//! answer, it is removed all the same, and the job says what is left on its disk. A job that is cut
-//! short leaves a regular node that cannot be the master; the same opcode goes on.
+//! A candidate, and a witness, leave in one step: another one takes its place, and nobody lets it call
+//! any more. It is dismissed and wiped as a member, and then it forgets its keys. A node that does not
+//! answer is removed all the same, and the job says what is left on its disk. A job that is cut short
+//! leaves a regular node that cannot be the master; the same opcode goes on.
 
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
@@ -95,7 +95,7 @@ impl LogicalUnit for NodeRemove {
                 left.err().map(|error| chain(&error))
             }
         };
-        // Who is still a member was waited for in vain.
+        // A node that is still a member was waited for in vain.
         let config = context.config();
         goes_on_if_silent(context, config.node(name.as_str())?, "be removed").await?;
         let gone: NodeName = name.clone();
@@ -134,7 +134,7 @@ fn takes_part(node: &Node) -> bool {
     node.role == NodeRole::Candidate || node.member.is_some()
 }
 
-/// What is left on the disk of a node that was removed, by why its store and its keys were not wiped.
+/// The note on what a removed node keeps on its disk, by why its store and its keys were not wiped.
 fn remains(name: &NodeName, store: Option<&str>, keys: Option<&str>) -> Option<String> {
     let (what, why) = match (store, keys) {
         (None, None) => return None,

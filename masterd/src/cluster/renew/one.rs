@@ -90,9 +90,9 @@ pub(super) async fn renew(context: &mut Context, name: &NodeName) -> Result<Fing
     Ok(fingerprint)
 }
 
-/// Waits until the `masterd` of every other member knows what is committed by now, for it lets nobody
-/// in by a certificate that is news to it, not even who would bring the news. One that is away hears
-/// of it by its agent.
+/// Waits until the `masterd` of every other member knows what is committed by now. It lets nobody in by
+/// a certificate that is news to it, not even the bringer of the news. A member that is away hears of it
+/// from its agent.
 async fn wait_for_members(context: &Context) -> Result<(), Failure> {
     let Some(engine) = context.engine() else { return Ok(()) };
     let (known, config) = (engine.position().index, context.config());
@@ -108,7 +108,7 @@ async fn wait_for_members(context: &Context) -> Result<(), Failure> {
         }
     });
     let told = tokio::time::timeout(MEMBERS_PATIENCE, join_all(told));
-    // Who is that far behind has no part in a majority that is needed at once.
+    // A member that is that far behind has no part in a majority that is needed at once.
     let _late = told.await;
     Ok(())
 }
@@ -135,8 +135,8 @@ async fn settle(context: &mut Context, node: &Node, new: Fingerprint) -> Result<
     Ok(())
 }
 
-/// Waits until `masterd` of the node shows the new certificate, which it then calls by, too. Where it
-/// does not run it will when it is started.
+/// Waits until `masterd` of the node shows the new certificate, which it then calls by, too. A `masterd`
+/// that does not run will do so when it is started.
 async fn wait_for_masterd(context: &Context, shows: &Node) -> Result<(), Stop> {
     let begun = Instant::now();
     loop {

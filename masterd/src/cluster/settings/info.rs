@@ -70,7 +70,7 @@ pub fn describe(config: &Config) -> Value {
     info
 }
 
-/// What belongs to instances, in the shape that clients expect while there are none.
+/// The values for instances, in the shape that clients expect while there are no instances.
 fn unused() -> Value {
     json!({
         "default_hypervisor": "kvm",

@@ -13,7 +13,7 @@ use crate::config::finding::{Code, Finding, simulated};
 pub const CERTIFICATE_DAYS: (i64, i64) = (7, 30);
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// What is wrong with the configuration.
+/// The faults of the configuration.
 #[must_use]
 pub fn check(config: &Config, simulate: bool) -> Vec<Finding> {
     let mut findings = if simulate { simulated(&[Code::Configuration], "") } else { Vec::new() };
@@ -111,7 +111,7 @@ fn machines(config: &Config, wrong: &mut impl FnMut(String)) {
     }
 }
 
-/// What a certificate's end leads to.
+/// The finding on a certificate's end, if it is past or near.
 #[must_use]
 pub fn certificate(code: Code, item: &str, ends: Timestamp, now: Timestamp) -> Option<Finding> {
     let left = ends.seconds() - now.seconds();

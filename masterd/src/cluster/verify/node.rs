@@ -18,18 +18,18 @@ const DISK_FREE_MIN_PERCENT: u64 = 5;
 /// Free space that is enough on a disk of any size, in MiB: an operator has time before it fills.
 const DISK_FREE_ENOUGH_MIB: u64 = 4096;
 
-/// What a node should hold.
+/// The state that a node should hold.
 #[derive(Debug, Clone)]
 pub struct Expected {
     /// Its name.
     pub name: String,
     /// Its certificate.
     pub fingerprint: Fingerprint,
-    /// That of the one that is to take its place.
+    /// The certificate that is to take its place.
     pub renewing: Option<Fingerprint>,
     /// Its rack and the digest of that rack's document, if it serves one and there is one.
     pub rack: Option<(u32, String)>,
-    /// Who may call it.
+    /// The nodes that may call it.
     pub callers: Vec<Caller>,
     /// The master's epoch.
     pub epoch: Epoch,
@@ -48,7 +48,7 @@ pub struct Asked {
     pub to: Timestamp,
 }
 
-/// What is wrong with a node, by what its agent answered.
+/// The faults of a node, by the answer of its agent.
 #[must_use]
 pub fn check(
     expected: &Expected,
@@ -111,8 +111,8 @@ pub fn disk_is_low(free: u64, total: u64) -> bool {
         && free.saturating_mul(100) < total.saturating_mul(DISK_FREE_MIN_PERCENT)
 }
 
-/// What is wrong with the master's address (`address`), which its node lacks: an operator took it off,
-/// or it should be there.
+/// The finding on the master's address (`address`), which its node lacks: an operator took it off, or it
+/// should be there.
 #[must_use]
 pub fn address(
     master: &str,
@@ -148,7 +148,7 @@ fn clock(expected: &Expected, time: Timestamp, asked: Asked) -> Option<Finding> 
     Some(fault(expected, skew.fault(&expected.master)))
 }
 
-/// What keeps the agent from serving its rack.
+/// The finding on a fault that keeps the agent from serving its rack.
 fn fault(expected: &Expected, fault: RackFault) -> Finding {
     use RackCause::{
         AddressMissing, ClockOff, DhcpFailed, DiskFull, FileMissing, LinkDown, LoaderMisplaced,
@@ -323,7 +323,7 @@ mod tests {
             };
             assert_eq!((finding.code, finding.severity), (code, severity), "{finding:?}");
             assert!(finding.text.contains(words), "{finding:?}");
-            // Who serves no rack lacks nothing for it.
+            // A node that serves no rack lacks nothing for it.
             (expected.rack, held.racks) = (None, Vec::new());
             assert_eq!(check(&expected, Ok(&held), ASKED, false), []);
         }

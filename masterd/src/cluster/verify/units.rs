@@ -46,7 +46,7 @@ impl LogicalUnit for ClusterVerify {
                 verbose: self.verbose,
             }))]);
         }
-        // What is wrong with the configuration comes first, and explains the rest.
+        // The check of the configuration comes first, as its faults explain the rest.
         let has_first = !jobs.is_empty();
         for (group_name, back) in groups_or(self.group_name, &context.config()).into_iter().zip(1..)
         {
@@ -119,7 +119,7 @@ impl LogicalUnit for ClusterVerifyConfig {
             compared.iter().filter(|one| one.is_refused).map(|one| one.node.as_str()).collect();
         let candidates = standing::all_candidates(known, context.peers(), now);
         let missing = verify::members::check(&candidates, &refusing);
-        // That its copy could not be compared says nothing more of a node.
+        // A copy that could not be compared says nothing more of a node.
         let is_said = |found: &Finding| missing.iter().any(|known| known.item == found.item);
         let mut found = crate::role::replicas::check(&config.role.master, &compared);
         found.retain(|found| found.severity == Severity::Error || !is_said(found));
@@ -176,8 +176,8 @@ impl LogicalUnit for ClusterVerifyGroup {
     }
 }
 
-/// Whether the master's node lacks the master's address. That its agent does not answer was found
-/// before.
+/// Whether the master's node lacks the master's address. The check of the nodes has told of a silent
+/// agent already.
 async fn address(context: &mut Context) -> Result<Option<Finding>, Failure> {
     context.agents().await?;
     let looked = context.address().look().await;
@@ -253,7 +253,7 @@ async fn gather(context: &mut Context, nodes: &[Arc<Node>]) -> Result<Vec<Looked
     Ok(looked)
 }
 
-/// What is not wrong, and worth knowing.
+/// Facts that are no faults, but worth knowing.
 async fn other_notes(context: &Context, nodes: &[Arc<Node>]) {
     let notes: Vec<String> = [(NodeRole::Offline, "offline"), (NodeRole::Drained, "drained")]
         .into_iter()

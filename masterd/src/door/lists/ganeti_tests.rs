@@ -22,7 +22,7 @@ const OF_LUXID: [(&str, &str); 4] = [
     ("lock\tname\tName\ttext", "lock\tname\tName\tother"),
 ];
 
-/// What clients of Ganeti are given.
+/// The line that clients of Ganeti are given.
 fn of_luxid(line: &'static str) -> &'static str {
     OF_LUXID.iter().find(|(python, _)| *python == line).map_or(line, |(_, luxid)| luxid)
 }

@@ -76,7 +76,7 @@ pub(crate) fn empty(
     Ok(Table { fields: select(wanted, known), data: Vec::new() })
 }
 
-/// Whoever names an object is told that it does not exist.
+/// Refuses any name, as no object exists.
 ///
 /// # Errors
 /// Any name was given.

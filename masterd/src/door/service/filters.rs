@@ -20,7 +20,7 @@ use crate::config::ConfigChange;
 use crate::door::lists::filter::{FIELDS, FilterRow};
 use crate::units::list::bare;
 
-/// Who writes the last entry of a rule's reason trail.
+/// The source of the last entry of a rule's reason trail.
 const REASON_SOURCE: &str = "masterd";
 /// The last second of the year 9999: a time beyond is a mistake.
 const LATEST: f64 = 253_402_300_799.0;

@@ -186,7 +186,7 @@ fn record(first: &str, answers: &[Result<JobId, Exception>], uid: u32) {
     }
 }
 
-/// What is new of a job, as far as the client knows it; a job that has ended is always told.
+/// The news of a job, as far as the client knows it; an ended job is always news.
 fn news(
     call: &WaitForJobChange,
     job: Arc<Job>,

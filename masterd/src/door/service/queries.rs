@@ -166,8 +166,8 @@ impl LuxiService {
         }
     }
 
-    /// The jobs that are asked for by id, archived ones too, each with a row; or all live jobs, and
-    /// archived ones where fields or filter name the field `archived`.
+    /// The jobs that are asked for by id, archived ones too, each with a row. Without ids: all live
+    /// jobs, and archived ones where fields or filter name the field `archived`.
     async fn job_table(&self, call: &Query) -> Result<Table, Exception> {
         let filter = call.filter.as_ref();
         if let Some(mut ids) = filter.and_then(Filter::only_job_ids) {
@@ -410,7 +410,7 @@ impl LuxiService {
         Ok(nodes.into_iter().map(row).collect())
     }
 
-    /// What agents tell that answer in time.
+    /// The facts from the agents that answer in time.
     async fn facts(
         &self,
         nodes: impl Iterator<Item = &Arc<Node>>,

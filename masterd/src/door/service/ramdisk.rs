@@ -1,4 +1,4 @@
-//! Ironic's API for agents in ramdisks, as far as the front door hears them: answered from the store, in the
+//! Ironic's API for agents in ramdisks, as far as the front door hears them. The store answers in the
 //! order of its changes, so that a token is told once whatever others ask.
 
 use std::collections::BTreeSet;
@@ -82,10 +82,10 @@ fn decided(
     (observe::heard(config, now, *observation), outcome.answer)
 }
 
-/// What the store knows of machines.
+/// The machines, as far as the store knows them.
 struct Known<'a> {
     config: &'a Config,
-    /// Whose cards have the lease of the address that is asked from.
+    /// The cards that have the lease of the client's address.
     holders: Vec<MacAddress>,
 }
 

@@ -22,8 +22,8 @@ pub const BEHIND_MAX: u64 = 1_000;
 /// Seconds that a new candidate may take to get its copy: the master invites it within a second,
 /// and tries again every five.
 pub const NOT_YET_SECONDS: i64 = 60;
-/// Percent of the journal that may be in use: from here on it is the file writer, or a member that
-/// is far behind, that keeps it from being written anew.
+/// Percent of the journal that may be in use. Above it, the file writer or a member that is far behind
+/// keeps the journal from being written anew.
 pub const JOURNAL_MAX_PERCENT: u64 = 80;
 /// Bytes of files that may wait to be written: half of what holds up new work.
 pub const FILES_LAG_BYTES_MAX: u64 = 32 << 20;
@@ -69,7 +69,7 @@ kinds! {
     StoreFailed Critical,
     /// The disk takes no files.
     DiskFull Critical,
-    /// What members held was cut by an override, and nobody has looked at it yet.
+    /// An override cut what members held, and nobody has looked at it yet.
     OverrideCut Critical,
     /// One voter more that goes ends commits.
     MajorityThin Warning,
@@ -77,7 +77,7 @@ kinds! {
     Redundancy Warning,
     /// A candidate has an older copy than it had.
     CandidateForgot Warning,
-    /// What candidates hold differs.
+    /// The copies of candidates differ.
     Copies Critical,
     /// A candidate does not answer.
     CandidateUnreachable Warning,
@@ -129,7 +129,7 @@ kinds! {
     WatcherPaused Warning,
 }
 
-/// One that was found, before it is put in order.
+/// An alarm that was found, before it is put in order.
 type Found = (Kind, AlarmStatus);
 
 fn alarm(
@@ -273,7 +273,7 @@ fn of_missing(missing: &StoreMissing, seen: &ClusterStatus) -> Found {
         None => "if a disk is only not mounted, mount it; else ",
     };
     let todo = match others {
-        // What is here may be all there is.
+        // The store here may be the last one.
         None if *was_master => format!(
             "{back}no other candidate is known here: restore a backup of the whole data directory, or \
              the cluster from an export (docs/install.md, \"Export, and restore from one\")"

@@ -1,5 +1,4 @@
-//! What a process tells of itself that is not master; a master is asked in the tests of the real
-//! programs.
+//! The status of a process that is not master; the tests of the real programs ask a master.
 
 use engine::{EngineOptions, Link, PeerError, Peers};
 use model::cluster_status::CandidateState;

@@ -39,7 +39,7 @@ pub const DRIFT_DEADLINE: u64 = 60;
 /// it.
 pub const ADDRESS_DEADLINE: u64 = 10;
 
-/// What an alarm is about.
+/// The subject of an alarm.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The pool of candidates.
@@ -191,13 +191,13 @@ impl fmt::Display for Subject {
 /// Something that should have passed by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alarm {
-    /// What it is about; there is at most one alarm on each.
+    /// Its subject; there is at most one alarm on each.
     pub what: Subject,
     /// Since when it is so.
     pub since: Timestamp,
-    /// What is wrong.
+    /// The fault.
     pub text: String,
-    /// What the operator can do.
+    /// The remedy for the operator.
     pub todo: String,
 }
 
@@ -239,7 +239,7 @@ impl States {
         (raised, over.map(|state| state.alarm).collect())
     }
 
-    /// What is an alarm now.
+    /// The alarms that are on now.
     #[must_use]
     pub fn alarms(&self) -> Vec<Alarm> {
         let told = self.0.values().filter(|state| state.is_told);
@@ -318,7 +318,7 @@ fn redundancy(seen: &Seen) -> Option<Alarm> {
     let others = || nodes.iter().filter(|node| node.id != *own);
     let votes = 1 + others().filter(|node| node.votes()).count();
     let has_copy = others().any(PoolNode::holds);
-    // Whoever is offline or drained now could be one again.
+    // A node that is offline or drained now could be one again.
     let able = 1 + others().filter(|node| node.master_capable && !node.witness).count();
     let (able, witness) = (able.min(*size), others().any(|node| node.witness));
     let bears_loss = able >= VOTERS_MIN || able == 2 && witness;

@@ -14,7 +14,7 @@ const MANY: u64 = 20;
 /// Entries that are remembered; each may stand for many guesses.
 const KEPT_MAX: usize = 256;
 
-/// What was refused lately.
+/// The recent refusals of passwords and tokens.
 #[derive(Debug, Default)]
 pub struct Guesses(VecDeque<AuditEntry>);
 

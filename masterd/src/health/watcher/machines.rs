@@ -32,9 +32,9 @@ pub struct Machines {
     pub told: Vec<Trouble>,
     /// Those whose state is to end.
     pub ended: Vec<Stay>,
-    /// Those that a job prepared which has ended: nothing goes on there.
+    /// Machines that a job prepared which has ended: nothing goes on there.
     pub left: Vec<Stay>,
-    /// Those that a job was to switch on which ended before it saw them on.
+    /// Machines that a job was to switch on, and that it had not seen on when it ended.
     pub off: Vec<Serial>,
     /// Alarms about those, for as long as no job saw them on.
     pub left_off: Vec<Alarm>,
@@ -57,7 +57,7 @@ pub struct Trouble {
     pub reason: Option<String>,
 }
 
-/// What there is of them now.
+/// Finds the machines that somebody should look at now.
 #[must_use]
 pub fn find(config: &Config, now: Timestamp, has_ended: impl Fn(JobId) -> bool) -> Machines {
     let mut told: Vec<Trouble> =
@@ -89,8 +89,8 @@ pub fn find(config: &Config, now: Timestamp, has_ended: impl Fn(JobId) -> bool) 
     Machines { told, ended, left, off, left_off, hardware: hardware(config) }
 }
 
-/// Those that a job left off, the first of them. A later job that tries to switch one on ends nothing before it
-/// sees the machine on.
+/// Alarms about the first of the machines that a job left off. A later job that tries to switch one on
+/// ends nothing before it sees the machine on.
 fn left_off(config: &Config, now: Timestamp, has_ended: impl Fn(JobId) -> bool) -> Vec<Alarm> {
     let is_quiet = |serial| config.machines.get(serial).is_some_and(|m| m.maintenance.is_some());
     let alarm = |cycle: &Arc<PowerCycle>| {

@@ -1,15 +1,15 @@
 //! Core: what the watcher makes of what it sees (docs/failover.md): jobs to submit, jobs to archive, and
 //! alarms.
 //!
-//! - A pool of candidates that is too small or too large for a while changes by the one step that
-//!   the policy of the pool names ([`next_step`]); the next step follows when that job has ended.
+//! - A pool of candidates that is too small or too large for a while changes by one step, which its
+//!   policy names ([`next_step`]). The next step follows when that job has ended.
 //! - An agent that does not hold the document of its rack for longer than the exchange with it takes
 //!   to see to that gets a push.
 //! - A host that drifted from its network for a while gets it again, where the cluster is to mend that.
 //! - A machine that does something for longer than it may gets a job that ends it; so does one in service
 //!   that fell silent ([`super::silence`]).
 //! - A machine that a job switched off, and ended before it switched it on, is switched on.
-//! - What ended long ago is archived.
+//! - A job that ended long ago is archived.
 //! - A state that should pass and does not within its deadline is an alarm ([`super::alarms`]).
 //!
 //! Times are counted on a clock that does not jump, and begin anew with each leadership.
@@ -53,7 +53,7 @@ pub const FIRST_PAUSE: u64 = 60;
 /// Longest time between two equal jobs, in seconds.
 pub const LONGEST_PAUSE: u64 = 3_600;
 
-/// What a job of the watcher's is to do.
+/// The task of one of the watcher's jobs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Task {
     /// Make a node a candidate.
@@ -100,7 +100,7 @@ impl Task {
         }
     }
 
-    /// What an opcode of the watcher's does.
+    /// The task of an opcode, if the watcher submits such opcodes.
     #[must_use]
     pub fn of(opcode: &OpCode) -> Option<Self> {
         match opcode {
@@ -187,11 +187,11 @@ pub struct Seen {
     pub guesses: Option<Alarm>,
     /// Jobs that have ended and are not archived.
     pub ended: u64,
-    /// What jobs of its own are to do that have not ended.
+    /// The tasks of its own jobs that have not ended.
     pub live: BTreeSet<Task>,
 }
 
-/// What follows of one look.
+/// The consequences of one look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Round {
     /// Jobs to submit.
@@ -204,7 +204,7 @@ pub struct Round {
     pub cleared: Vec<Alarm>,
 }
 
-/// What the watcher remembers between two looks.
+/// The memory of the watcher between two looks.
 #[derive(Debug, Default)]
 pub struct Watch {
     /// Since when the pool has had the wrong size.
@@ -213,17 +213,17 @@ pub struct Watch {
     behind: BTreeMap<NodeName, u64>,
     /// Since when hosts have had another network.
     drifted: BTreeMap<NodeName, u64>,
-    /// What was submitted: when it may be again, and how often it was.
+    /// The tasks that were submitted: when they may be again, and how often they were.
     tried: BTreeMap<Task, (u64, u32)>,
     /// When jobs were archived last.
     archived: Option<u64>,
-    /// What could become an alarm, and what is one.
+    /// The states that are an alarm, or could become one.
     pub(super) states: States,
 }
 
 impl Watch {
-    /// What follows of `seen`. That the jobs are submitted is taken for granted: one that was
-    /// refused is tried again after its pause.
+    /// The consequences of `seen`. It takes for granted that the jobs are submitted: a refused one is
+    /// tried again after its pause.
     pub fn round(&mut self, seen: &Seen) -> Round {
         let (raised, cleared) = self.states.see(seen);
         let is_paused = seen.paused_until.is_some_and(|until| until > seen.now);
@@ -263,8 +263,8 @@ impl Watch {
         task.filter(|_| !has_to_wait)
     }
 
-    /// The step of the pool that need not wait: none if the pool is as it should be, or can be;
-    /// nothing in it if every such step was tried a short time ago.
+    /// The step of the pool that need not wait. It is none if the pool is as it should be, or can be; it
+    /// is empty if every such step was tried a short time ago.
     fn next_of_pool(&self, seen: &Seen) -> Option<Option<Task>> {
         let mut pool = seen.pool.clone();
         let name = |id| seen.agents.iter().find(|agent| agent.id == id).map(|a| a.node.clone());
@@ -279,7 +279,7 @@ impl Watch {
                 return Some(Some(task));
             }
             is_wrong = true;
-            // Whom it does not work with is passed over, for this time.
+            // A node that it does not work with is passed over, for this time.
             let node = pool.nodes.iter_mut().find(|node| node.id == id)?;
             match task {
                 Task::Promote(_) => node.reachable = false,

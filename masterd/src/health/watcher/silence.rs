@@ -2,8 +2,9 @@
 //!
 //! - Only a machine whose system repeats its sign is listened for.
 //! - A sign counts for the power cycle and the registration that it belongs to.
-//! - Who hears nothing may be deaf: nothing is said of the machines of an agent that is away, and its
-//!   silence counts from its return. Where many fall silent together, none of them is unreachable by that.
+//! - An agent that hears nothing may be deaf. Nothing is said of the machines of an agent that is away,
+//!   and its silence counts from its return. Many machines that fall silent together are not unreachable
+//!   by that.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub const SILENT_OF_AGENT_MAX: usize = 2;
 /// Signs that may be lost: a machine that gives one each ten minutes is not silent after five.
 const SIGNS_LOST: u64 = 3;
 
-/// What silence and its end lead to.
+/// The consequences of silence and of its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Silence {
     /// Machines that are unreachable by now, or that are there again, with their last sign.
@@ -47,7 +48,7 @@ pub struct Held {
     pub since: Timestamp,
 }
 
-/// What is known of signs of life.
+/// The known signs of life.
 #[derive(Debug, Clone, Copy)]
 pub struct Ears<'a> {
     /// The last sign of each machine.
@@ -68,8 +69,8 @@ struct Listened {
     last: Timestamp,
 }
 
-/// What there is now; `reached` tells for how many seconds an agent has been reached, and nothing of one
-/// that is not, or that has an old document of its rack.
+/// The silence of this moment; `reached` tells for how many seconds an agent has been reached, and
+/// nothing of one that is not, or that has an old document of its rack.
 #[must_use]
 pub fn find(
     config: &Config,

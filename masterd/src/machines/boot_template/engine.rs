@@ -1,8 +1,8 @@
 //! Core: Go's `text/template` with limits: what a template may do, how long, and how much it may give.
 //!
 //! The parsed template is rewritten before it runs. Each step is counted and tells its line, since errors
-//! of the engine have none; and each value that is inserted goes through one function, which refuses what
-//! is no text and escapes the rest for its place.
+//! of the engine have none. Each value that is inserted goes through one function, which refuses what is
+//! no text and escapes the rest for its place.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -23,7 +23,7 @@ use super::{Place, Words};
 /// Steps of rendering all of one template for a machine: a few hundred files, each with some hundred
 /// actions. It takes tens of milliseconds.
 pub(super) const STEPS_MAX: u64 = 100_000;
-/// Bytes of a value within a template: more than a line of any file, and no file. What a step does to it
+/// Bytes of a value within a template: more than a line of any file, and no file. One operation on it
 /// takes no longer than a thousand steps.
 pub(super) const VALUE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a value that count as a step.
@@ -36,11 +36,11 @@ pub(super) const PUT: &str = "put!";
 pub(super) const RAW: &str = "raw!";
 /// As `index`, where the value is inserted: it must be there.
 pub(super) const INDEX: &str = "index!";
-/// What a loop runs over.
+/// The function around the values that a loop runs over.
 pub(super) const RANGED: &str = "ranged!";
 /// Bytes of the name of a label, as sabakan has it.
 const LABEL_BYTES_MAX: usize = 63;
-/// What stands behind a text while it is read.
+/// The mark behind a text while it is parsed.
 const BEHIND: &str = "behind";
 /// The name of the text outside all definitions; nobody can define it.
 const MAIN: &str = "main!";
@@ -50,12 +50,12 @@ const MAIN: &str = "main!";
 pub(super) struct Wrong {
     /// The line in the text, from 1.
     pub(super) line: usize,
-    /// What is wrong there.
+    /// The fault there.
     pub(super) why: String,
 }
 
-/// The words that an agent replaces when it serves what was rendered, each with another that is shorter and
-/// has other letters: what a template computes with a word differs by it.
+/// The words that an agent replaces when it serves a rendered text. Each has a stand-in that is shorter
+/// and has other letters: a value that a template computes from a word differs by it.
 const WORDS: [(&str, &str); 3] =
     [(MY_URL_HTTPS, "Q_9-w.z"), (MY_URL, "Zx.q"), (ENROL_TOKEN, "W.5-p_k")];
 
@@ -65,7 +65,7 @@ pub(super) struct Meter {
     steps: AtomicU64,
     line: AtomicUsize,
     probes: AtomicBool,
-    /// Where the labels of the machine are, which are a map of texts to Go.
+    /// The place of the machine's labels in memory, which are a map of texts to Go.
     labels: AtomicUsize,
 }
 
@@ -93,7 +93,7 @@ impl Meter {
         self.probes.store(probes, Ordering::Relaxed);
     }
 
-    /// What a template gets for one of [`WORDS`].
+    /// The value that a template gets for one of [`WORDS`].
     pub(super) fn word(&self, word: &str) -> Value {
         let other = WORDS.iter().find(|(known, _)| *known == word).map(|(_, other)| *other);
         let other = other.filter(|_| self.probes.load(Ordering::Relaxed));
@@ -133,7 +133,7 @@ impl Meter {
     }
 }
 
-/// Where a map is; 0 for anything else.
+/// The place of a map in memory; 0 for anything else.
 fn place_of(value: &Value) -> usize {
     match value {
         Value::Map(map) => Arc::as_ptr(map).addr(),
@@ -188,7 +188,7 @@ impl Program {
         Ok(Self { template, meter: Arc::clone(meter) })
     }
 
-    /// What it gives for one machine, at most `bytes_max`.
+    /// Renders it for one machine, at most `bytes_max`.
     pub(super) fn run(&self, machine: &Value, bytes_max: usize) -> Result<String, Wrong> {
         self.meter.begin(machine);
         let mut output = Bounded { text: String::new(), bytes_max, is_full: false };
@@ -203,7 +203,7 @@ impl Program {
 }
 
 /// Reads a text. The engine's parser takes the end of the text for that of all blocks, and passes over
-/// what is behind an end that is too much; so the text is read as a block with something behind it.
+/// text behind a surplus end. So the text is read as a block with something behind it.
 fn parsed(text: &str) -> Result<(ListNode, Vec<DefineNode>), Wrong> {
     let parse = |text: &str| {
         let parsed = Parser::new(text, "{{", "}}").and_then(Parser::parse);
@@ -354,7 +354,7 @@ impl Rewriting<'_> {
                 let label = behind.or_else(|| fields.first().filter(|_| fields.len() == 1));
                 self.labels.extend(label.map(ToString::to_string));
             }
-            // What `index` names may stand anywhere.
+            // A name for `index` may stand anywhere.
             Expr::String(_, text) => {
                 let is_name = !text.is_empty() && text.len() <= LABEL_BYTES_MAX;
                 self.labels.extend(is_name.then(|| text.to_string()));

@@ -42,7 +42,7 @@ const NAMES: &[(&str, &str)] = &[
     ("maskbits", "MaskBits"),
     ("gateway", "Gateway"),
 ];
-/// What is no structure within one, but a map in Go, too.
+/// The key of a map in Go that is no structure, though it stands within one.
 const LABELS: &str = "labels";
 /// Moments, which are structures in Go.
 const MOMENTS: &[&str] = &["register-date", "retire-date", "timestamp"];
@@ -51,7 +51,7 @@ const STRUCTURE: &str = "structure!";
 /// The entry of a moment with its text in JSON.
 const IN_JSON: &str = "json!";
 
-/// The rules of addresses for a machine that there is not, where there are none either.
+/// The rules of addresses for a sample machine, where the cluster has none.
 static RULES: LazyLock<IpamConfig> = LazyLock::new(|| {
     let rules = json!({
         "max-nodes-in-rack": 28, "node-ipv4-pool": "10.69.0.0/16", "node-ipv4-range-size": 6,
@@ -61,12 +61,12 @@ static RULES: LazyLock<IpamConfig> = LazyLock::new(|| {
     serde_json::from_value(rules).expect("these are good rules")
 });
 
-/// What the dot is in a template of a machine.
+/// The dot in a template of a machine.
 pub(super) fn of_machine(config: &Config, machine: &Machine) -> Value {
     of(machine, config.ipam.as_deref())
 }
 
-/// What the dot is for a machine that there is not, with each of these labels.
+/// The dot for a sample machine, with each of these labels.
 pub(super) fn sample(config: &Config, role: &str, labels: &BTreeSet<String>) -> Value {
     let rules = config.ipam.as_deref().unwrap_or(&RULES);
     let index = rules.node_index_offset + 1;
@@ -88,7 +88,7 @@ pub(super) fn sample(config: &Config, role: &str, labels: &BTreeSet<String>) -> 
 }
 
 fn of(machine: &Machine, rules: Option<&IpamConfig>) -> Value {
-    // What lasts is the same at any moment.
+    // The lasting part is the same at any moment.
     let shown = Today::of(machine, rules, machine.register_date).lasting();
     let mut shown = json!(shown);
     let spec = &mut shown["spec"];
@@ -102,8 +102,8 @@ fn of(machine: &Machine, rules: Option<&IpamConfig>) -> Value {
     structure(&shown)
 }
 
-/// A structure of what the interface shows. What is null is not there, so that a template that names it is
-/// refused.
+/// A structure of what the interface shows. A null value is left out, so that a template that names it
+/// is refused.
 fn structure(shown: &Json) -> Value {
     match shown {
         Json::Array(list) => Value::List(list.iter().map(structure).collect()),

@@ -39,7 +39,7 @@ pub(super) const NAMES: &[&str] = &[
     "urlquery",
 ];
 
-/// Those that make a constant of constants.
+/// The functions that make a constant of constants.
 pub(super) const OF_CONSTANTS: &[&str] =
     &["add", "sub", "mul", "div", "print", "println", "printf", "html", "js", "urlquery"];
 

@@ -1,10 +1,10 @@
-//! Core: what Ignition takes. A system that meets a version of its specification that it does not know, or a
-//! value that it refuses, stops in an emergency shell and tells that on its console alone. So its rules are
+//! Core: what Ignition takes. A system that meets an unknown version of its specification, or a value
+//! that it refuses, stops in an emergency shell. It tells that on its console alone. So its rules are
 //! here, as its own validator has them, with the few more whose breach it finds out while it works.
 //!
 //! In reading order: [`v3`] and [`v2`] are the tables of the versions, and [`schema`] reads a configuration by
-//! one; [`values`] are the checks of single values, with [`url`] and [`unit`]; [`rules`] are what must hold
-//! between values. [`foreign`] knows files that are something else.
+//! one. Then [`values`] are the checks of single values, with [`url`] and [`unit`]; [`rules`] are what
+//! must hold between values. Last, [`foreign`] knows files that are something else.
 
 mod foreign;
 mod rules;
@@ -43,7 +43,7 @@ const SPECS: &[(&str, Spec, &Object)] = &[
 pub(super) struct Taken {
     /// The version that it declares.
     pub(super) spec: &'static str,
-    /// What Ignition would warn of: keys that it passes over, and more.
+    /// The warnings that Ignition would give: keys that it passes over, and more.
     pub(super) warnings: Vec<String>,
 }
 

@@ -158,7 +158,7 @@ fn a_machine_is_told_as_by_sabakan() {
     }
 }
 
-/// What is uploaded is tried for a sample machine, also before there are rules of addresses.
+/// An upload is tried for a sample machine, also before there are rules of addresses.
 #[test]
 fn a_sample_machine_has_whatever_a_template_names() {
     let words = "{{ index .Spec.Labels `machine-type` }}{{ .Spec.Labels.zone }}{{ .Info.BMC.IPv4.Gateway }}\

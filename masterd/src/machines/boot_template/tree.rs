@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json};
 use super::engine::{Meter, Program, Wrong};
 use super::{Place, Words};
 
-/// What begins a template's action.
+/// The mark that begins a template's action.
 const ACTION: &str = "{{";
 /// The scheme of URLs that hold a file.
 const DATA: &str = "data:";

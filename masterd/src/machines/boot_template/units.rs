@@ -62,7 +62,7 @@ impl LogicalUnit for BootTemplateAdd {
     }
 }
 
-/// What an upload did.
+/// The result of an upload.
 struct Added {
     template: BootTemplate,
     /// Machines of its role.
@@ -72,7 +72,7 @@ struct Added {
     newer: Option<BootTemplateKey>,
     /// Versions that were too many.
     dropped: Vec<BootTemplateKey>,
-    /// What Ignition would warn of.
+    /// The warnings that Ignition would give.
     warnings: Vec<String>,
 }
 
@@ -205,8 +205,8 @@ impl LogicalUnit for BootTemplateRemove {
     }
 }
 
-/// What is left is what machines get, as with sabakan: a version that would not fit them does not come back
-/// so.
+/// Machines get a version that is left, as with sabakan: a version that would not fit them does not come
+/// back so.
 fn removed(op: &BootTemplateRemove, config: &Config) -> Result<Vec<ConfigChange>, Exception> {
     let BootTemplateRemove { kind, role, id } = op;
     let meant = config.boot_templates_of(*kind, role);

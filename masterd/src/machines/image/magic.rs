@@ -27,7 +27,7 @@ enum Format {
     },
     /// A kernel that the loader starts by itself.
     Kernel,
-    /// What a kernel unpacks as an initial file system.
+    /// An archive that a kernel unpacks as an initial file system.
     Archive,
     /// Something else, in words.
     Other(&'static str),

@@ -16,7 +16,7 @@ pub struct LeaseRow {
     pub lease: Arc<Lease>,
     /// Machines, and what was seen of them.
     pub config: Arc<Config>,
-    /// Who has it, if that is no machine.
+    /// The stranger that has it, if no machine does.
     pub stranger: Option<Stranger>,
     /// The time of the question: a lease ends by itself.
     pub now: Timestamp,

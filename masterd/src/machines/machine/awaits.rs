@@ -24,7 +24,7 @@ enum Outcome {
 impl LogicalUnit for MachineAwait {
     type Plan = Serial;
 
-    /// Who needs the whole cluster does not wait for a machine.
+    /// A job that needs the whole cluster does not wait for a machine.
     fn big_lock(&self) -> Option<Mode> {
         None
     }
@@ -39,7 +39,7 @@ impl LogicalUnit for MachineAwait {
 
     async fn exec(self, serial: Serial, context: &mut Context) -> Result<Machine, Failure> {
         let carried = context.config().machine(serial.as_str())?.life.carried;
-        // What an earlier opcode of this job began, or else whatever is carried out.
+        // The work of an earlier opcode of this job, or else whatever is carried out.
         let job = if context.op() > 0 { Some(context.job()) } else { carried.map(|c| c.job) };
         let mut committed = context.subscribe();
         let mut told = None;

@@ -174,7 +174,7 @@ fn set_inventory(
     Ok(())
 }
 
-/// What is wrong with what is new in a machine. What it had before stays, whatever it is.
+/// The faults of the new values of a machine. An unchanged value stays, whatever it is.
 fn problems(config: &Config, before: &Machine, after: &Machine) -> Vec<Problem> {
     let mut problems = Vec::new();
     if after.labels != before.labels {

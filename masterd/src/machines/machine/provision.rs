@@ -1,7 +1,8 @@
 //! From what is wanted of a machine to its restart. `OP_MACHINE_AWAIT` waits for the rest.
 //!
-//! The machine is off before its next power cycle begins, and the agents of its rack know of that before it
-//! is switched on: whatever comes with the new number is of the new boot. Until then its words do not count.
+//! The machine is off before its next power cycle begins, and the agents of its rack know the new number
+//! before it is switched on. So a message with that number is of the new boot. Until then the machine's
+//! words do not count.
 
 use bmc::{Controller, Session};
 use jobs::locks::Level;
@@ -145,7 +146,7 @@ const fn takes_ramdisk(target: Intent) -> bool {
     matches!(target, Intent::Inspect | Intent::Clean | Intent::Rescue)
 }
 
-/// What the machine is to boot.
+/// The boot target of the machine.
 fn boots(op: &MachineProvision, config: &Config) -> Result<BootTarget, Exception> {
     let machine = config.machine(&op.serial)?;
     let wrong = |text: String| Exception::prereq(text, ErrorCode::WrongInput);
@@ -183,8 +184,8 @@ fn boots(op: &MachineProvision, config: &Config) -> Result<BootTarget, Exception
     Ok(target.clone())
 }
 
-/// What a deployment changes beside the state: role, boot target, and the newest version of its network
-/// template. It is applied to `after`.
+/// The changes of a deployment beside the state: role, boot target, and the newest version of its
+/// network template. It is applied to `after`.
 fn deployed(
     op: &MachineProvision,
     after: &mut Config,

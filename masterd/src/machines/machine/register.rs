@@ -72,7 +72,7 @@ pub(super) fn refuse(faults: &[Fault]) -> Result<(), Exception> {
     Err(Exception::prereq(check::told(faults), code))
 }
 
-/// What of a new machine another one of the inventory has.
+/// The values of a new machine that another one of the inventory has.
 fn conflicts(config: &Config, spec: &MachineSpec) -> Vec<Problem> {
     let mut problems = Vec::new();
     if config.machines.contains_key(&spec.serial) {
@@ -101,7 +101,7 @@ pub(super) fn taken_uuid(config: &Config, serial: &Serial, uuid: Uuid) -> Option
     Some(Problem::Taken { what: format!("UUID {uuid}"), other: other.serial.clone() })
 }
 
-/// What is wrong with the address of a machine's controller, if it is not that of the rules.
+/// The fault of the address of a machine's controller, if it is not that of the rules.
 pub(super) fn wrong_bmc(config: &Config, machine: &Machine) -> Option<Problem> {
     let ipam = config.ipam.as_ref()?;
     let [address] = machine.bmc.ipv4.as_slice() else { return None };

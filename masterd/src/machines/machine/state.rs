@@ -1,8 +1,8 @@
-//! Where a machine stands in its life. Every change of that by an opcode goes through [`moved`];
-//! what machines say is folded by the exchange with the agents.
+//! The state of a machine in its life. Every change of that by an opcode goes through [`moved`]; what
+//! machines say is folded by the exchange with the agents.
 //!
-//! The opcodes here take no lock of the machine: each is one transaction, and a monitor that finds a machine
-//! dead does not wait for the job that is at work on it.
+//! The opcodes here take no lock of the machine, as each is one transaction. So a monitor that finds a
+//! machine dead does not wait for the job that is at work on it.
 
 use std::sync::Arc;
 

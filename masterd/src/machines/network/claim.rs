@@ -203,7 +203,7 @@ pub(super) fn settled(config: &mut Config, network: &Word, seed: u128) -> Vec<Co
         let seed = seed.wrapping_add(number);
         let addresses = match allocate(of, &claim.owner, claim.wanted, &used, seed) {
             Ok(addresses) => addresses,
-            // One that cannot be served now holds up nobody behind it.
+            // A claim that cannot be served now holds up nobody behind it.
             Err(error) => {
                 is_full |= error.is_temporary();
                 continue;

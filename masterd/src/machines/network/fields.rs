@@ -102,7 +102,7 @@ impl NetworkRow {
     }
 }
 
-/// What is not set is no value, as in Ganeti.
+/// An unset parameter is no value, as in Ganeti.
 fn optional(value: Option<impl ToString>) -> Cell {
     Cell::optional(value.map(|value| value.to_string()))
 }

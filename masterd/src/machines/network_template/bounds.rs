@@ -1,8 +1,8 @@
 //! Core: what a template may not say, so that no value of it becomes large.
 //!
-//! The engine pays with its steps for each byte that it makes, but a list of lists is small, however long
-//! it is as a text or in a comparison: `[a, a]` forty times over is longer than any memory. So how often
-//! values can stand in a list is counted before anything is rendered.
+//! The engine pays with its steps for each byte that it makes. But a list of lists is small, however
+//! long it is as a text or in a comparison: `[a, a]` forty times over is longer than any memory. So how
+//! often values can stand in a list is counted before anything is rendered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ struct Held<'t> {
     /// How many values each variable holds at most.
     variables: BTreeMap<&'t str, usize>,
     macros: BTreeSet<&'t str>,
-    /// Where lists stand that a variable is set to.
+    /// The places of the lists that a variable is set to.
     lists: BTreeSet<(usize, usize)>,
 }
 

@@ -12,9 +12,9 @@ use minijinja::{Environment, Error, ErrorKind, State};
 use minijinja_contrib::pycompat::unknown_method_callback;
 use parking_lot::Mutex;
 
-/// What a list takes by `append`: all MTUs, names and addresses of the largest host.
+/// Bytes that a list takes by `append`: all MTUs, names and addresses of the largest host.
 const APPENDED_BYTES_MAX: usize = 1 << 16;
-/// What a value takes beside its text.
+/// Bytes of a value beside its text.
 const VALUE_BYTES: usize = 32;
 /// The function around a list that takes further values.
 const GROWING: &str = "growing_list";

@@ -100,7 +100,7 @@ const RENDERED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Those that are refused, and why.
+/// The templates that are refused, and why.
 const REFUSED: &[(&str, &str)] = &[
     ("{{ machine.macs.append('x') }}", "append"),
     ("{% set l = [] %}{% do l.append(l) %}", "a list takes texts and numbers, and no sequence"),

@@ -59,7 +59,7 @@ impl LogicalUnit for NetworkTemplateAdd {
     }
 }
 
-/// What the upload of a template did.
+/// The result of the upload of a template.
 struct Added {
     template: NetworkTemplate,
     /// Machines that got it.
@@ -123,7 +123,7 @@ fn superfluous(config: &Config, versions: &[&Arc<NetworkTemplate>]) -> Vec<Confi
     unused.map(|template| ConfigChange::NetworkTemplateRemoved(template.key())).collect()
 }
 
-/// What a version of a template takes for a host, and what it becomes.
+/// The claims of a template's version for a host, and the network that it gives.
 pub(crate) struct Resolved {
     /// New claims.
     pub(crate) changes: Vec<ConfigChange>,
@@ -173,7 +173,7 @@ pub(crate) fn resolved(
     )))
 }
 
-/// What a version of a template takes for a machine.
+/// The claims of a template's version for a machine.
 pub(crate) struct Assigned {
     /// Claims, the ends of claims, and the machine.
     pub(crate) changes: Vec<ConfigChange>,

@@ -21,7 +21,7 @@ pub(super) struct Of<'a> {
     pub(super) cycle: u64,
 }
 
-/// What became of machines by their words.
+/// The changes of machines by their own messages.
 #[derive(Debug)]
 pub(super) struct Lives<'a> {
     config: &'a Config,
@@ -51,7 +51,7 @@ impl<'a> Lives<'a> {
         let known = self.config.power_cycles.get(serial)?;
         let cycle = self.cycles.entry(serial.clone()).or_insert_with(|| known.as_ref().clone());
         cycle.ramdisk = ironic::merged(&cycle.ramdisk, told);
-        // What one of an earlier boot said last is known.
+        // The last word of a ramdisk of an earlier boot is known.
         let agent = cycle.ramdisk.agent.as_ref().filter(|_| ironic::is_told(&cycle.ramdisk))?;
         let (ends, text) = (agent.status, agent.status_message.clone());
         match (state, ends) {
@@ -99,7 +99,7 @@ impl<'a> Lives<'a> {
     }
 }
 
-/// What it means that its own system runs.
+/// The meaning of a message that the machine's own system runs.
 pub(super) const fn system_called(state: State) -> Observed {
     match state {
         State::RescueWait => Observed::Done,

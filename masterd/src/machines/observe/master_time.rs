@@ -34,7 +34,7 @@ impl Clocks {
     fn corrected(self, told: Timestamp) -> Timestamp {
         let Some(agent) = self.agent else { return told };
         let skew = agent.micros().saturating_sub(self.master.micros());
-        // What was told before the clock was set has a time that cannot be of the wrong clock.
+        // An event from before the clock was set has a time that cannot be of the wrong clock.
         let is_of_it = match skew {
             SKEW_MAX_US.. => told > self.master,
             ..=0 if skew < -SKEW_MAX_US => told <= agent,
@@ -176,7 +176,7 @@ mod tests {
     fn a_clock_that_is_off_is_corrected_by_its_error() {
         for years in [YEARS, -YEARS] {
             let seen = [-9 * SECOND, years - 5 * SECOND, years];
-            // What a clock that is behind tells has the same times as what it told years ago.
+            // A clock that is behind gives the same times now as it gave years ago.
             let told = corrected(&mut EventTimes::default(), &seen, clocks(years));
             assert_eq!(told, [(-9 * SECOND, 3_600), (-5 * SECOND, 3_600), (0, 3_600)]);
         }

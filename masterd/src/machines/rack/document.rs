@@ -97,7 +97,7 @@ fn agents(config: &Config, rack: u32) -> Vec<RackAgent> {
     if agents.len() > 1 { agents } else { Vec::new() }
 }
 
-/// What a machine is to boot. One whose image is gone boots its disk.
+/// The boot choice of a machine. A machine whose image is gone boots its disk.
 fn boot_choice(config: &Config, machine: &Machine) -> BootChoice {
     let Some(image) = image_of(config, machine.boots()) else { return BootChoice::Local };
     BootChoice::Image {

@@ -24,8 +24,8 @@ pub(crate) fn settled(
     (settled != now_held).then_some(settled)
 }
 
-/// Whether a push of the rack's document would change its shares: something changed since the last
-/// one, or this agent, which can be reached, is to give parts away.
+/// Whether a push of the rack's document would change its shares. It would if something changed since
+/// the last push, or if this agent, which can be reached, is to give parts away.
 pub(crate) fn is_due(config: &Config, rack: u32, agent: &NodeName, now: Timestamp) -> bool {
     let leaves =
         |shares: &RackShares| shares.parts.iter().any(|part| part.leaving.as_ref() == Some(agent));

@@ -53,7 +53,7 @@ pub struct RackStatus {
     pub leases: usize,
     /// Addresses of these ranges.
     pub range: u64,
-    /// What somebody should do something about.
+    /// The warnings that somebody should act on.
     pub warnings: Vec<String>,
 }
 
@@ -66,11 +66,11 @@ pub struct AgentStatus {
     pub reached: Option<bool>,
     /// Whether it lacks the newest document of the rack.
     pub stale: bool,
-    /// What keeps the rack from being served by it, each with its remedy.
+    /// The faults that keep it from serving the rack, each with its remedy.
     pub faults: Vec<RackFault>,
 }
 
-/// What is known beside the configuration.
+/// The facts beside the configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     /// How agents were found.
@@ -157,7 +157,7 @@ pub fn status(config: &Config, rack: u32, known: Known<'_>) -> RackStatus {
     RackStatus { rack, agents, machines, stages, stuck, unknown, leases, range, warnings }
 }
 
-/// How many addresses are leased of those that the agents serve, and how many these are: a rack has a
+/// The number of leased addresses of those that the agents serve, and the number of these. A rack has a
 /// range in each of its networks, and agents serve those in which they have an address. Before any agent
 /// told, all of them count.
 fn use_of_ranges(
@@ -215,7 +215,7 @@ fn agent_status(
                 RackCause::AgentSilent.fault(format!("its agent does not answer: {why}"), &[]),
             );
         }
-        // What it said last may be over.
+        // The faults that it told last may be over.
         Some(_) => {}
         None => faults.extend(contact.iter().flat_map(|contact| contact.held.faults())),
     }

@@ -51,7 +51,7 @@ impl Lifecycle {
         next
     }
 
-    /// What comes next where the store of `member` could not be put away: its member still, if it is
+    /// The next state where the store of `member` could not be put away: its member still, if it is
     /// whole.
     async fn as_before(&self, member: u64) -> Next {
         let data = self.options.layout.data();
@@ -66,8 +66,8 @@ impl Lifecycle {
     }
 
     /// Ends a leadership whose store no other node ever had, where the master of a later epoch invites this
-    /// node or dismisses it: the store is a copy from before there were others, and is kept aside. What
-    /// comes next, and whether it is.
+    /// node or dismisses it. The store is a copy from before there were others, and is kept aside. Gives
+    /// the next state, and whether the store is kept.
     pub(super) async fn give_way(
         &self,
         leading: Leading,
@@ -134,7 +134,7 @@ fn put_aside(
     now: Timestamp,
 ) -> Result<(), AsideError> {
     let member = options.member;
-    // What was acknowledged last may be in the log alone.
+    // The last acknowledged entries may be in the log alone.
     let tail = match OfflineStore::open(data, options) {
         Ok(resting) => resting.into_uncommitted(),
         Err(error) => {

@@ -19,8 +19,8 @@ use crate::role::local_member::{Reply, RoleCommand};
 use crate::role::precheck::table;
 use membership::confirm::{Attempt, Decision};
 
-/// How long a member that is to lead, and does not answer, is waited for before that is said: one that
-/// was just started is called again within this time.
+/// Time for a member that is to lead to answer, before its silence is told. A member that was just
+/// started is called again within this time.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(HEARD_WITHIN_MS);
 
 /// A master at work, and what tells when its leadership is over.
@@ -192,7 +192,8 @@ impl Lifecycle {
                 outcome.send(Err("another member leads by now".to_owned())).unwrap_or(());
                 return Err(self.depose(leading, "it leads no longer").await);
             }
-            // What waits for locks does not begin now: it is told to stay, where that ends the leadership.
+            // An opcode that waits for locks does not begin now: it is told to stay, where that ends the
+            // leadership.
             _ = self.ending.asked() => {
                 outcome.send(Err("masterd is ending on this node".to_owned())).unwrap_or(());
                 return Ok(leading);
@@ -242,12 +243,12 @@ impl Lifecycle {
                 "opcodes still run; wait for them, or cancel them (`gnt job list --running`)";
             return Err(text.to_owned());
         }
-        // That took a while: from here on there is no way back.
+        // The wait took a while: from here on there is no way back.
         engine.could_lead(to, ANSWERS_WITHIN).await.map_err(|why| why_not(engine, to, &why))
     }
 
-    /// Tells who is asked to take the role that it has, and ends this leadership where that is to override
-    /// voters that are gone: it is done by a standby then.
+    /// Answers a request to take the role that this node has already. A request to override voters that
+    /// are gone ends this leadership: a standby does it then.
     async fn take_over_again(
         &mut self,
         leading: Leading,
@@ -278,7 +279,7 @@ impl Lifecycle {
                 outcome.send(Ok(RoleTaken::refused(text))).unwrap_or(());
                 return Err(self.depose(leading, "it leads no longer").await);
             }
-            // Who asked has given up, and knows nothing of what would come of it now.
+            // The caller has given up, and would not hear what comes of it now.
             () = outcome.closed() => return Ok(leading),
             // The loop above ends the leadership.
             _ = self.ending.asked() => return Ok(leading),

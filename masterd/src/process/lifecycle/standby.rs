@@ -27,7 +27,7 @@ const START_AGAIN: Duration = Duration::from_secs(5);
 /// leader wakes nobody here.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What clients are told that this process is.
+/// The role of this process, in words for clients.
 const HERE: &str = "a standby";
 
 /// How often is listened whether the leader is silent: a tenth of what counts as silence.
@@ -36,7 +36,7 @@ const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 /// Pause after the parameter said that a silent leader is not this node's business.
 const ASK_PARAMETER_AGAIN: Duration = Duration::from_secs(1);
 
-/// Pause after jobs were read for a try by itself, or would have been: a leader that is often silent for
+/// Pause after jobs were read for a try by itself, or would have been. A leader that is often silent for
 /// a moment must not keep its standby reading.
 const READ_AHEAD_AGAIN: Duration = Duration::from_secs(30);
 
@@ -62,7 +62,8 @@ impl Lifecycle {
         let mut mine = false;
         loop {
             if let Some(epoch) = engine.leads() {
-                // What that epoch's leadership began at agents may still run: the next one must fence it.
+                // Calls to agents by that epoch's leadership may still run: the next one must fence
+                // them.
                 tracing::warn!(%epoch, "leads without a role entry: begins anew");
                 return self.reopen(&engine).await;
             }
@@ -143,8 +144,8 @@ impl Lifecycle {
         })
     }
 
-    /// Tries to take the role, with the jobs that were read `ahead`: by an operator's will, who is
-    /// told what came of it; as who was master last; or since the master is silent.
+    /// Tries to take the role, with the jobs that were read `ahead`. The reason is an operator's will,
+    /// who is told the outcome; that this node was master last; or the master's silence.
     async fn try_to_take(
         &self,
         engine: &Arc<Engine>,
@@ -154,7 +155,7 @@ impl Lifecycle {
     ) -> Option<Next> {
         let tell = |taken: Result<RoleTaken, String>| {
             if let Some(outcome) = outcome {
-                // Who asked may have left; the log tells too.
+                // The caller may have left; the log tells too.
                 outcome.send(taken).unwrap_or(());
             }
         };
@@ -220,7 +221,7 @@ impl Lifecycle {
                 let why = format!("here is {here}, not member {member}: nothing was wiped");
                 outcome.send(Err(why)).unwrap_or(());
             }
-            // Who asked has given up, and knows nothing of what would come of it now.
+            // The caller has given up, and would not hear what comes of it now.
             RoleCommand::HandOver { outcome, .. } if outcome.is_closed() => {}
             RoleCommand::HandOver { to, epoch, outcome, .. } => {
                 let handed = match elected::may_lead(&engine.status(), epoch) {

@@ -42,7 +42,7 @@ impl Lifecycle {
                         let incarnation = self.local.book.here().incarnation;
                         let told =
                             incarnation.ok_or_else(|| "the store has no identity".to_owned());
-                        // Who asked may have left; it asks again.
+                        // The caller may have left; it asks again.
                         outcome.send(told).unwrap_or(());
                         return Next::Be(state);
                     }
@@ -70,8 +70,8 @@ impl Lifecycle {
             .map(|found| found.dev())
     }
 
-    /// Whether another disk than `before` was mounted, and came with a store. What somebody copies to
-    /// a disk that is there is not whole before its end: that wants a new start.
+    /// Whether another disk than `before` was mounted, and came with a store. A store that somebody
+    /// copies to a mounted disk is not whole before the copy ends: that wants a new start.
     fn is_mounted(&self, before: &mut Option<u64>) -> bool {
         let now = self.disk();
         if now == *before {

@@ -17,7 +17,7 @@ use crate::config::ConfigChange;
 /// Sentences about what is cut that are kept, where overrides follow each other and nobody looks.
 const CUT_TOLD_MAX: usize = 30;
 
-/// What is there before.
+/// The state before the override.
 #[derive(Debug, Clone)]
 pub(super) struct Before {
     /// The cluster's document.

@@ -1,4 +1,4 @@
-//! What this member's store holds at one moment, for a comparison with the others'.
+//! The content of this member's store at one moment, for a comparison with the others'.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

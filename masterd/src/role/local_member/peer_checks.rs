@@ -6,9 +6,9 @@ use rpc::peer::control::{PeerPosition, PeerRole, PeerState};
 use rpc::peer::{PeerFailure, StoreId};
 use serde::de::DeserializeOwned;
 
-/// Whether a question that changes the member is obeyed which is asked under `asked`: not where this
-/// member knows of a later epoch, by its vote or by a role entry. A vote counts before anyone is
-/// elected by it, since the election may be won unseen.
+/// Whether to obey a question under `asked` that changes the member. It is refused where this member
+/// knows of a later epoch, by its vote or by a role entry. A vote counts before anyone is elected by it,
+/// since the election may be won unseen.
 ///
 /// # Errors
 /// The failure that names both epochs.
@@ -18,8 +18,8 @@ pub(super) fn heed(asked: Epoch, here: &PeerPosition) -> Result<(), PeerFailure>
     if asked < known { Err(PeerFailure::epoch(asked, known)) } else { Ok(()) }
 }
 
-/// Whether the store of `member` may be wiped where `here` is. Where no store is known, there may
-/// still be a damaged one.
+/// Whether the store of `member` may be wiped where `here` is. Even where no store is known, there may
+/// be a damaged one.
 ///
 /// # Errors
 /// Another member's store is here.
@@ -46,7 +46,7 @@ pub(super) fn role(role: Role) -> PeerRole {
     PeerRole { master, epoch: Epoch { term, node } }
 }
 
-/// What the store's health makes of `state`.
+/// The state by the store's health: `state`, unless the store has failed.
 pub(super) fn state(health: &Health, state: PeerState) -> PeerState {
     match health {
         Health::Good | Health::DiskFull { .. } => state,
@@ -96,7 +96,7 @@ mod tests {
             // Ids decide between epochs of one term.
             (epoch(3, 1), epoch(3, 2), None, false),
             (epoch(3, 1), epoch(3, 1), Some(epoch(5, 2)), false),
-            // Who has no store knows nothing.
+            // A node without a store knows nothing.
             (Epoch::default(), Epoch::default(), None, true),
         ] {
             let answer = heed(asked, &here(vote, entry));

@@ -93,7 +93,7 @@ async fn a_standby_tells_where_it_stands_and_what_it_holds() {
     assert_eq!((position.last, position.committed), (status.last, status.applied));
     assert_eq!((position.epoch, position.voters.as_slice()), (status.vote, &[2][..]));
     assert_eq!((&position.state, position.disk_full), (&PeerState::Standby, false));
-    // Who leads only to hand over is no master.
+    // A member that leads only to hand over is no master.
     assert!(position.leads);
     let role = position.role.unwrap();
     assert_eq!((role.master.as_str(), role.epoch), ("n2.example", status.vote));

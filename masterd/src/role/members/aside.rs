@@ -3,8 +3,8 @@
 use model::NodeName;
 use model::cluster::{Cluster, Overridden};
 
-/// What the node that holds it is told, for those who look at it later: `was` is the member whose
-/// store it is, `becomes` the one in its place.
+/// The reason that the node keeps with the store, for people who look at it later: `was` is the member
+/// whose store it is, `becomes` the one in its place.
 pub(super) fn reason(cluster: &Cluster, node: &NodeName, was: u64, becomes: u64) -> String {
     let known = format!(
         "store of member {was} on {node}; the cluster {} knows member {becomes} there",

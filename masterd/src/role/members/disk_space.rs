@@ -38,7 +38,7 @@ impl Reconciler for AskForRoom {
     async fn reconcile(&mut self) -> Option<Duration> {
         let book = &self.book;
         if !std::mem::replace(&mut self.begun, true) {
-            // What was said to an earlier leadership is of then.
+            // Answers to an earlier leadership are out of date.
             for (member, _) in book.others() {
                 book.note_full(member, false);
             }

@@ -1,4 +1,4 @@
-//! What nodes' documents say of their members: it is there before anything is done with a member.
+//! Members in the documents of nodes: the document is written before anything is done with a member.
 
 use model::error::ErrorCode;
 use model::node::{Member, Node};

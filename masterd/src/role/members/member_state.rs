@@ -1,4 +1,4 @@
-//! Core: how the nodes stand as members, for the policy of `role::pool`.
+//! Core: how the nodes stand as members, for the policy of `membership::pool`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,8 +49,8 @@ impl Awaited {
         note(&mut self.unheard, &unheard, &unheard, now);
         let comes =
             |id, follower: &Follower| !status.members.voters.contains(&id) && !is_current(follower);
-        // Who installs its copy says nothing until it is done; who is silent for long has gone, and
-        // comes anew.
+        // A member that installs its copy says nothing until it is done. A member that is silent for
+        // long has gone, and comes anew.
         let within = u64::try_from(COPY_MAX.as_millis()).unwrap_or(u64::MAX);
         let stays = |follower: &Follower| follower.heard_ms.is_some_and(|ms| ms <= within);
         let coming = ids(&|id, follower| comes(id, follower) && stays(follower));
@@ -102,8 +102,8 @@ pub(super) fn pool_node(
     let seat = id.zip(status).and_then(|(id, status)| {
         let members = &status.members;
         let follower = status.followers.get(&id);
-        // Who just came, or is followed by a leadership that just began, has had no time to answer; who
-        // installs its copy has none either.
+        // A new member, or a follower of a new leadership, has had no time to answer; nor has a member
+        // that installs its copy.
         let coming = awaited.coming.get(&id);
         let is_coming = coming.is_some() && !awaited.is_late(coming);
         let answers = follower.is_some_and(is_heard) || awaited.is_new(id) || is_coming;
@@ -147,9 +147,8 @@ fn heard_within(limit_ms: u64, me: u64, status: &EngineStatus) -> BTreeSet<u64> 
     followers.map(|(id, _)| *id).chain([me]).collect()
 }
 
-/// Whether the voters can become these `to`, by what was heard within a lease: once that is begun, it
-/// needs majorities of those before and of those after, and nothing else is committed until it has
-/// both.
+/// Whether the voters can become these `to`, by the answers within a lease. A begun change needs
+/// majorities of the old and of the new voters; nothing else is committed until it has both.
 ///
 /// # Errors
 /// A majority of either does not answer.
@@ -184,8 +183,8 @@ pub(super) fn without_node(config: &Config, members: &Members) -> Option<u64> {
     members.nodes.keys().copied().find(|id| config.nodes.by.member.of(*id).next().is_none())
 }
 
-/// A node whose member `lost` its store for good, and which is to have another one. What failed a
-/// moment ago is waited for; who is to be no member is wiped in its turn.
+/// A node whose member `lost` its store for good, and which is to have another one. A node that failed a
+/// moment ago has to wait; a node that is to be no member is wiped in its turn.
 pub(super) fn to_be_replaced<'a>(
     config: &'a Config,
     pool: &Pool,
@@ -209,7 +208,7 @@ pub(super) fn unreached(pool: &Pool) -> BTreeSet<u64> {
 pub(super) fn is_to_be_wiped(node: &Node, members: &Members) -> bool {
     let gone = |id| !members.nodes.contains_key(&id);
     let is_witness = node.witness && node.role == NodeRole::Regular;
-    // Who is offline is asked nothing; it is wiped when it is back.
+    // An offline node is not asked; it is wiped when it is back.
     matches!(node.role, NodeRole::Regular | NodeRole::Drained)
         && !is_witness
         && node.member.as_ref().is_some_and(|member| gone(member.id))
@@ -320,7 +319,7 @@ mod tests {
             (Candidate, false, 5, false, true),
             (Candidate, false, 6, false, false),
             (Candidate, false, 5, true, false),
-            // What these hold is wiped, not given anew.
+            // The stores of these are wiped, not given anew.
             (Regular, false, 5, false, false),
             (Drained, false, 5, false, false),
             // Nobody calls it; it is looked at when it is back.

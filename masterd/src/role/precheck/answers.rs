@@ -15,10 +15,10 @@ use membership::amnesia::Found;
 use membership::confirm::{AgentSays, Question, RoleEntry, Silence, StoreSays, Verdict};
 use membership::job_ids::LastJob;
 
-/// What is known of a cluster whose authority signed a node's certificate.
+/// The name of a foreign cluster of which only the authority is known, by a node's certificate.
 const FOREIGN: &str = "whose authority signed its certificate";
 
-/// What an agent of the cluster `ours` says.
+/// The answer of an agent of the cluster `ours`.
 ///
 /// # Errors
 /// It says nothing that can be used.
@@ -53,7 +53,7 @@ fn no_agent(error: &RpcError) -> Silence {
     }
 }
 
-/// What `masterd` of a member says.
+/// The answer of a member's `masterd`.
 ///
 /// # Errors
 /// It says nothing that can be used.
@@ -90,7 +90,7 @@ pub fn is_in_a_moment(error: &PeerError) -> bool {
     matches!(error, PeerError::Failed { failure, .. } if failure.kind == PeerFailureKind::NotNow)
 }
 
-/// That no answer came in time.
+/// The silence of a node that did not answer in time.
 #[must_use]
 pub fn late(limit: Duration) -> Silence {
     Silence::Unreachable { why: format!("no answer within {} ms", limit.as_millis()) }
@@ -123,17 +123,18 @@ pub fn last_job(PeerLastJob { id, from, upto }: PeerLastJob) -> LastJob {
     LastJob { id, from, upto }
 }
 
-/// The epoch under which the member `from` is asked to lead and to hand over, which refuses what is older
-/// than itself: its own where it leads, so that who was elected while everyone was asked is another one;
-/// else the newest of which any answer tells that is believed.
+/// The epoch under which the member `from` is asked to lead and to hand over. The member refuses an
+/// epoch older than its own. A member that leads is asked under its own epoch, so that a master elected
+/// while everyone was asked is told apart. Others are asked under the newest epoch of any believed
+/// answer.
 #[must_use]
 pub fn asked_under(question: &Question, verdict: &Verdict, from: u64) -> Epoch {
     let newest = || verdict.rows.iter().filter_map(|row| row.newest).max();
     leading(question, from).or_else(newest).unwrap_or_default()
 }
 
-/// The newest epoch of any log that counts. Votes do not: one of them may have been given since, to who
-/// was elected by it while everyone was asked.
+/// The newest epoch of any log that counts. Votes do not count: a vote may have been given since, to a
+/// master elected by it while everyone was asked.
 #[must_use]
 pub fn newest_leadership(verdict: &Verdict) -> Epoch {
     let logs = verdict.rows.iter().filter_map(|row| row.position);

@@ -22,9 +22,9 @@ pub struct Seats {
 }
 
 impl Seats {
-    /// The seats by the list in the log of this node, `me`, whose position is `own`. Where it has
-    /// none, as with a damaged store, by the rule of the pool: three candidates or more all vote;
-    /// of fewer the master does.
+    /// The seats by the list in the log of this node, `me`, whose position is `own`. Without a list, as
+    /// with a damaged store, the rule of the pool decides: three candidates or more all vote; of fewer
+    /// the master does.
     #[must_use]
     pub fn of(config: &Config, me: &NodeName, own: &PeerPosition) -> Self {
         let members = || config.nodes.values().filter_map(|node| Some((node, node.member?)));
@@ -39,8 +39,8 @@ impl Seats {
         Self { voters, lone: members().next().is_none().then(|| lone(config, me, own)).flatten() }
     }
 
-    /// A node's place among the members, if it has one. Who was invited and has not made its store
-    /// yet has none.
+    /// A node's place among the members, if it has one. A node that was invited and has not made its
+    /// store yet has none.
     #[must_use]
     pub fn member(&self, node: &Node) -> Option<Member> {
         if let Some((name, member)) = &self.lone {
@@ -53,7 +53,7 @@ impl Seats {
             acknowledged: recorded(&member),
         };
         let seat = if self.voters.contains(&member.id) { Voting::Voter } else { Voting::Learner };
-        // Who can never be master holds a copy for nothing else.
+        // A node that can never be master holds a copy only as a witness.
         Some(Member { seat, witness: !node.may_be_master(), expected })
     }
 }
@@ -71,8 +71,8 @@ pub fn sets(own: &PeerPosition) -> Vec<BTreeSet<u64>> {
     }
 }
 
-/// A cluster that was never replicated has no members in its configuration: the one store, on the
-/// node that has the role, is all there is, and is what it says.
+/// The only member of a cluster that was never replicated; its configuration has no members. The one
+/// store, on the node that has the role, is taken at its word.
 fn lone(config: &Config, me: &NodeName, own: &PeerPosition) -> Option<(NodeName, Member)> {
     let node = config.nodes.get(me).filter(|node| config.is_master(node))?;
     let expected = Expected {

@@ -147,7 +147,7 @@ fn issue(authority: &Authority, name: &str) -> NodeIdentity {
     authority.issue(&name.parse().unwrap(), &[LOCALHOST], now()).unwrap()
 }
 
-/// What member 11 on n1 says of itself; it votes alone.
+/// The position of member 11 on n1, which votes alone.
 fn own() -> PeerPosition {
     let last = Position { epoch: EPOCH, index: 9 };
     let master: NodeName = "n1.example".parse().unwrap();

@@ -1,7 +1,7 @@
 //! Asks every member for the digest of its store at one moment, and those that differ for the keys.
 //!
-//! Members can tell of a moment only before the next entry is applied, so where the cluster is busy
-//! a moment is chosen that is to come, and the log is brought there.
+//! Members can tell of a moment only before the next entry is applied. In a busy cluster, the comparison
+//! picks a later moment and brings the log there.
 
 use std::future::Future;
 use std::io;
@@ -21,8 +21,8 @@ use crate::role::local_member::digest::digest;
 use crate::role::replicas::{Compared, Differing, Page, page};
 use membership::peers::{PeerBook, PeerStore};
 
-/// How many entries ahead the moment is, one attempt after the other: none where nothing happens,
-/// and at last what a busy cluster commits in the second that a question may take.
+/// How many entries ahead the moment is, one attempt after the other. The first is none, for an idle
+/// cluster. The last is as many as a busy cluster commits in the second that a question may take.
 const AHEAD: [u64; 4] = [0, 16, 256, 4_096];
 
 /// Pages of keys that are compared in one group: each reads the whole group, on both sides.
@@ -34,7 +34,7 @@ struct Asked {
     link: ControlLink,
 }
 
-/// What both sides hold at one moment.
+/// The digests of both sides at one moment.
 type Both = (Arc<PeerDigest>, PeerDigest);
 
 /// Compares the stores of all members with the master's; nothing where there is nobody else.
@@ -56,7 +56,7 @@ pub(super) async fn compare(
     Comparison { engine, peers, write }.run(nodes).await
 }
 
-/// Who can bring the log on.
+/// A writer that can bring the log on.
 pub(super) trait Write: Sync {
     /// Makes one further entry, which changes nothing; false if none can be made.
     fn write(&self) -> impl Future<Output = bool> + Send;
@@ -64,14 +64,14 @@ pub(super) trait Write: Sync {
 
 impl Write for Writer {
     async fn write(&self) -> bool {
-        // What is there already.
+        // The present document once more.
         let same =
             |config: &Config| Ok((vec![ConfigChange::Cluster((*config.cluster).clone())], ()));
         self.transact(None, same).await.is_ok()
     }
 }
 
-/// Who waits for the entries of others.
+/// A writer that only waits for the entries of others.
 pub(super) struct Onlooker;
 
 impl Write for Onlooker {
@@ -156,7 +156,7 @@ impl<W: Write> Comparison<'_, W> {
         Ok(differing)
     }
 
-    /// What the master and each of these members hold, each pair at one moment.
+    /// The digests of the master and of each of these members, each pair at one moment.
     async fn at_one_moment(
         &self,
         asked: &mut [Asked],
@@ -187,7 +187,7 @@ impl<W: Write> Comparison<'_, W> {
             };
             let own = own.map(Arc::new);
             for (at, theirs) in theirs {
-                // Who is not there at all is not there for the next moment either.
+                // A member that is not there at all is not there for the next moment either.
                 let again = own.is_err() || matches!(theirs, Err(PeerError::Failed { .. }));
                 if !again {
                     open.retain(|open| *open != at);

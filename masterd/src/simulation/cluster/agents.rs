@@ -26,7 +26,7 @@ const HOLD_MS: usize = 30;
 /// A call that is to end early takes up to so long for it.
 const TIDY_MS: usize = 200;
 
-/// What outlives the process of an agent.
+/// The state of an agent that outlives its process.
 #[derive(Debug, Clone)]
 struct Kept {
     id: u64,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use queue_format::Epoch;
 use rpc::JobRef;
 
-/// What all agents have seen.
+/// The observations of all agents.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     agents: BTreeMap<u64, Seen>,
@@ -17,7 +17,7 @@ pub(super) struct Calls {
     finding: Option<String>,
 }
 
-/// What one agent has seen, over all its processes.
+/// The observations of one agent, over all its processes.
 #[derive(Debug, Default)]
 struct Seen {
     running: BTreeMap<u64, Epoch>,
@@ -65,7 +65,7 @@ impl Calls {
         self.superseded += 1;
     }
 
-    /// What was not right first.
+    /// The first fault that was found.
     pub(super) fn finding(&self) -> Option<&str> {
         self.finding.as_deref()
     }

@@ -20,10 +20,10 @@ use crate::process::leadership::Keys;
 pub(super) const NODES_MAX: u64 = 5;
 /// Where agents listen.
 pub(super) const AGENT_PORT: u16 = 1811;
-/// Where members ask each other.
+/// Port for the questions of other members.
 pub(super) const PEER_PORT: u16 = 1817;
 
-/// What the identities of all nodes are made of, again for each of their processes.
+/// The papers from which the identities of all nodes are made, anew for each of their processes.
 struct Papers {
     authority: String,
     cluster_uuid: Uuid,

@@ -31,7 +31,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long opcodes may go on that run when the role is handed over.
 const DRAIN_SECONDS: u32 = 3;
 
-/// What a process begins with.
+/// The parameters with which a process begins.
 pub(super) struct Begin {
     pub(super) id: u64,
     /// How many there are.
@@ -45,7 +45,7 @@ pub(super) struct Begin {
     pub(super) founded: bool,
 }
 
-/// What is seen of it from outside.
+/// A process as seen from outside.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Process {
     wanted: Arc<Notify>,
@@ -192,7 +192,7 @@ fn be_clients(
     }
 }
 
-/// What clients of a leadership ask, and tell.
+/// The service of a leadership for its clients, and the oracle of their answers.
 struct Served {
     service: Arc<LuxiService>,
     master: Arc<MasterView>,

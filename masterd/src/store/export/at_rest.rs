@@ -47,7 +47,7 @@ pub enum ExportError {
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
@@ -65,7 +65,7 @@ pub enum ExportError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
@@ -118,7 +118,7 @@ fn from_store(
             Ok((position, new))
         }
         Some(member) => {
-            // What is beyond the files may be acknowledged, and this the only copy of it.
+            // Entries beyond the files may be acknowledged, and this may be their only copy.
             let resting = OfflineStore::open(&data, EngineOptions::new(member, "", options));
             let resting = resting.map_err(|error| match error {
                 engine::OpenError::Store(error) => ExportError::Open(error),

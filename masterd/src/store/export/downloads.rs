@@ -23,7 +23,7 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// Bytes of one piece: a fraction of the longest answer.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// One that is being fetched.
+/// An export that is being fetched.
 #[derive(Debug)]
 struct Open {
     writer: Writer,
@@ -31,7 +31,7 @@ struct Open {
     asked: Instant,
 }
 
-/// Those that are being fetched.
+/// The exports that are being fetched.
 #[derive(Debug, Default)]
 pub struct Exports(Mutex<BTreeMap<Uuid, Open>>);
 
@@ -97,7 +97,8 @@ impl Exports {
         Ok(id)
     }
 
-    /// The piece behind the first `offset` bytes. Whoever does not wait for it begins anew.
+    /// The piece behind the first `offset` bytes. A client that does not wait for it begins a new
+    /// export.
     ///
     /// # Errors
     /// There is no such export, that is not its next piece, or the store cannot be read on.

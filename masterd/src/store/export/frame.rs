@@ -22,7 +22,7 @@ pub const FRAME_BYTES: usize = 1 << 20;
 /// Longest body that is read: more than the largest segment of a journal takes in one document.
 pub const BODY_BYTES_MAX: u32 = 3 << 30;
 
-/// What a frame holds.
+/// The kind of a frame's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The manifest.
@@ -79,7 +79,7 @@ pub fn frame(kind: Kind, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What follows the head of a frame, and how much.
+/// The kind and the length of the body that follows the head of a frame.
 ///
 /// # Errors
 /// It is no head.

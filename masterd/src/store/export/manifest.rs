@@ -28,11 +28,11 @@ pub struct Manifest {
     pub position: Position,
     /// The certificate of the cluster's authority, PEM.
     pub authority: String,
-    /// What became of the secrets.
+    /// The state of the secrets.
     pub secrets: Secrets,
 }
 
-/// What became of the secrets of a store.
+/// Whether and how the file has the secrets of its store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Secrets {

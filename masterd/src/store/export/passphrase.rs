@@ -1,4 +1,4 @@
-//! Where the passphrase of an export comes from.
+//! The passphrase of an export, from a file or the terminal.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -9,8 +9,8 @@ use model::Secret;
 /// Longest line that is read: far more than anybody types.
 const LINE_BYTES_MAX: u64 = 4_096;
 
-/// The first line of a file, of standard input where that is `-`, or what is typed on the terminal
-/// where there is no file; none where there is no terminal either.
+/// The first line of a file, or of standard input where that is `-`. Without a file, the line that is
+/// typed on the terminal; none where there is no terminal either.
 ///
 /// # Errors
 /// It cannot be read, or is no text.

@@ -28,7 +28,7 @@ pub enum ReadError {
     /// It is not what was written.
     #[error("the export is damaged: take another copy of it")]
     Malformed(#[from] Malformed),
-    /// What it says of itself does not read.
+    /// The manifest or the totals cannot be parsed.
     #[error("the export is damaged: take another copy of it")]
     Json(#[from] serde_json::Error),
     /// Parts are where they must not be.
@@ -107,7 +107,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// What it says of itself.
+    /// The manifest of the export.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
@@ -124,13 +124,13 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// What opens the secrets of this file, read once more.
+    /// A fresh sealer for the secrets of this file, to read it once more.
     #[must_use]
     pub fn sealer(&self) -> Option<Sealer> {
         self.sealer.as_ref().map(Sealer::anew)
     }
 
-    /// Takes what opens the secrets, of a reader of the same file.
+    /// Takes the sealer of another reader of the same file.
     pub fn unlock_by(&mut self, sealer: Option<Sealer>) {
         self.sealer = sealer;
     }

@@ -64,7 +64,7 @@ pub fn derivation(salt: Uuid) -> Derivation {
 /// Seals, or opens, the frames of one file in their order.
 pub struct Sealer {
     cipher: XChaCha20Poly1305,
-    /// What the frames are bound to.
+    /// The context to which the frames are bound.
     context: Vec<u8>,
     /// The number of the next frame.
     next: u64,

@@ -27,7 +27,7 @@ pub enum WriteError {
     Seal(#[from] SealError),
 }
 
-/// Where documents come from.
+/// The source of the documents.
 #[derive(Debug)]
 pub enum Source {
     /// A store that is in use.
@@ -95,7 +95,7 @@ pub struct Writer {
     digester: Digester,
     secrets: u64,
     hash: Sha256,
-    /// What is made and not given out yet.
+    /// Bytes that are made and not given out yet.
     ready: Vec<u8>,
 }
 

@@ -14,8 +14,9 @@ use queue_format::{Epoch, Key};
 use crate::store::export::manifest::Manifest;
 use membership::forced_takeover::TERM_STEP;
 
-/// What an import adds to what must never be used twice: more than any override after the export can
-/// have added, and more with each import, since the same file may be imported twice.
+/// Distances by which an import raises numbers that must never be used twice. Each exceeds what
+/// overrides after the export can have added. Each grows with time, since the same file may be imported
+/// twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steps {
     /// To the term: ten overrides, and one a minute since 1970, of which the last fifteen years count,
@@ -49,7 +50,7 @@ pub enum Unfit {
     Document {
         /// Its key.
         key: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A document is missing.
@@ -71,7 +72,7 @@ pub enum Unfit {
          from now on: {nodes}"
     )]
     NoNode {
-        /// Who it should be.
+        /// The name that it should have.
         name: NodeName,
         /// The first of those who it could be.
         nodes: String,
@@ -94,7 +95,7 @@ pub enum Unfit {
 /// Nodes that a message names.
 const NAMED_MAX: usize = 10;
 
-/// What an export holds of what an import has to know.
+/// The parts of an export that an import has to know.
 #[derive(Debug, Default)]
 pub struct Gathered {
     cluster: Option<Cluster>,
@@ -156,7 +157,7 @@ impl Gathered {
         }
     }
 
-    /// What becomes of it where this machine is the node `me`, which obeyed `known` so far.
+    /// The plan for a store where this machine is the node `me`, which obeyed `known` so far.
     ///
     /// # Errors
     /// Something is missing, or there is no such node.
@@ -202,12 +203,12 @@ impl Gathered {
     }
 }
 
-/// What the new store is to hold.
+/// The plan for a new store.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The cluster.
     pub cluster: Cluster,
-    /// Who is master: this machine.
+    /// The role, with this machine as master.
     pub role: Role,
     /// This machine; the certificate is that of the export.
     pub node: Node,
@@ -223,7 +224,7 @@ impl Plan {
         Epoch { term: self.role.term, node: self.role.node }
     }
 
-    /// What a document of the export becomes; none if it is among [`Plan::last`].
+    /// The new form of a document of the export; none if it is among [`Plan::last`].
     ///
     /// # Errors
     /// It cannot be used.
@@ -254,7 +255,7 @@ impl Plan {
         }
     }
 
-    /// What is written last, and makes a cluster of the store.
+    /// The documents that are written last, and make a cluster of the store.
     #[must_use]
     pub fn last(&self, authority: &Secret<String>) -> Vec<(String, Bytes)> {
         vec![

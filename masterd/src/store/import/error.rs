@@ -21,7 +21,7 @@ pub enum ImportError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
@@ -67,14 +67,14 @@ pub enum ImportError {
     List {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
     /// The disk takes no more.
     #[error("the disk is full ({reason}); make room and import again")]
     DiskFull {
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// The store ended meanwhile.
@@ -83,13 +83,13 @@ pub enum ImportError {
     /// The store there does not tell what it is.
     #[error("cannot tell whether there is a store here")]
     Header(#[from] HeaderError),
-    /// What an interrupted import left does not go.
+    /// The remains of an interrupted import cannot be removed.
     #[error("cannot remove what an interrupted import left")]
     Wipe(#[from] WipeError),
     /// The store does not read.
     #[error("cannot read the store")]
     File(#[from] FileError),
-    /// What was written does not load.
+    /// The imported documents do not load.
     #[error("what was imported cannot be used, and was removed")]
     Found(#[from] FoundError),
     /// As for a new cluster.

@@ -47,7 +47,7 @@ pub enum LookError {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -56,14 +56,14 @@ pub enum LookError {
     Job {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The parser's error.
         #[source]
         error: serde_json::Error,
     },
 }
 
-/// Asks the master that listens below this root. Where none does, its files are read, and nothing is
-/// changed: neither the store's lock nor its journal is touched.
+/// Asks the master that listens below this root. If no master listens, reads its files and changes
+/// nothing: neither the store's lock nor its journal is touched.
 ///
 /// # Errors
 /// See [`LookError`].
@@ -210,7 +210,7 @@ mod tests {
         let header = header(FORMAT, true);
         let files: Vec<_> = files.into_iter().chain([("store.json", header.as_str())]).collect();
         let (_dir, layout) = stopped(&files);
-        // What a crash left of the socket is nobody.
+        // A socket that a crash left behind has no listener.
         fs::create_dir_all(layout.luxi_socket().parent().unwrap()).unwrap();
         drop(std::os::unix::net::UnixListener::bind(layout.luxi_socket()).unwrap());
         let Found::Stopped { format: FORMAT, queue } = look(&layout).unwrap() else { panic!() };

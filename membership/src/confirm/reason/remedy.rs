@@ -4,7 +4,7 @@ use model::Code;
 
 use super::Reason;
 
-/// What an operator does about a node that answers nothing that can be used.
+/// The remedy for a node that gives no answer that can be used.
 const READ_ITS_LOG: &str = "read its log: it must run the same version or the one before. If it does not accept \
                             this node's certificate, this node was removed, or made offline or regular, meanwhile \
                             (`gnt node list` on the master), or became a candidate while its agent was away, which is told \
@@ -13,7 +13,7 @@ const READ_ITS_LOG: &str = "read its log: it must run the same version or the on
                             lists";
 
 impl Reason {
-    /// What an operator does about it; empty where there is nothing to do.
+    /// The remedy for an operator; empty where there is nothing to do.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
@@ -130,7 +130,8 @@ impl Reason {
         }
     }
 
-    /// What an operator must act on; none where there is nothing to do, or the command line was wrong.
+    /// The code of a fault that needs an operator; none where there is nothing to do, or the command
+    /// line was wrong.
     #[must_use]
     pub const fn code(&self) -> Option<Code> {
         Some(match self {

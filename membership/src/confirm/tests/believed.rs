@@ -1,4 +1,5 @@
-//! What of an answer is gone on with: nothing that cannot be true, whatever else stands in its row.
+//! The believed part of an answer: a claim that cannot be true is not used, whatever else stands in its
+//! row.
 
 use super::super::*;
 use super::{epoch, kill_all, name, question, says};

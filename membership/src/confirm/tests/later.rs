@@ -11,7 +11,7 @@ fn a_reign_that_was_told_of_is_waited_for() {
     let told = |q: &mut Question| q.later = later(9);
     assert_eq!(start(told), format!("refuse: {missing}"));
     assert!(failover(told).starts_with("refuse: n2 was told by n3"));
-    // What somebody has is not missing, and neither is what is older.
+    // A leadership that somebody has is not missing, and neither is an older one.
     assert_eq!(start(|q| q.later = later(1)), "go");
     let fetched = start(|q| {
         told(q);
@@ -56,7 +56,7 @@ fn what_is_told_of_later_leaderships_is_remembered() {
         q.waivers.ignored.insert(name(3));
     };
     assert_eq!(told(ignored), Some((name(3), epoch(9, 3))));
-    // What nobody knows to be committed may be cut; what is known already is known.
+    // Entries that nobody knows to be committed may be cut; a leadership that is known already is known.
     let not_committed = |q: &mut Question| {
         set_last(&mut q.nodes[2], at(9, 3, 20));
     };

@@ -68,7 +68,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// What `Go` promises, computed in another way.
+    /// The promise of `Go`, computed in another way.
     #[test]
     fn who_goes_has_majorities_and_nobody_is_newer(question in any_question()) {
         let verdict = confirm(&question);
@@ -101,7 +101,7 @@ proptest! {
         prop_assert!(question.waivers.candidates_only || verdict.nodes.is_majority());
         let fetched = source.and_then(row).and_then(|row| row.position);
         let reach = own.and_then(|own| own.position).max(fetched);
-        // Who leads has all that is committed, and what others hold beyond it will be cut.
+        // A leader has all that is committed, and entries of others beyond it will be cut.
         let leads = |member: u64| {
             let node = question.nodes.iter().find(|node| node.name == name(member));
             node.and_then(|node| node.store.as_ref()?.as_ref().ok()).is_some_and(|says| says.leads)
@@ -120,7 +120,7 @@ proptest! {
         if let Some(row) = source.and_then(row) {
             prop_assert!(row.node != question.taker);
         }
-        // Who leads keeps anybody else from being elected, so it is asked, unless it is to be ignored.
+        // A leader keeps anybody else from being elected, so it is asked, unless it is to be ignored.
         prop_assert!(source.is_none_or(|source| leads(source) || row(source).is_some_and(|r| r.counts_as_voter)));
         let counts = |row: &Row| {
             row.position.is_some() && !question.waivers.ignored.contains(&row.node)

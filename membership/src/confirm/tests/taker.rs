@@ -1,4 +1,4 @@
-//! What is wrong with who wants the role.
+//! Faults of the node that wants the role.
 
 use super::super::*;
 use super::{decide, failover, kill_all, lead, name, says, silence};
@@ -53,7 +53,7 @@ fn whose_files_lack_a_job_id_is_not_the_master() {
         let told = decide(attempt, 2, with(7, 9));
         assert!(told.starts_with(&format!("refuse: {forgotten}")), "{told}");
     }
-    // What others were asked for came since its own files were read, which are read again.
+    // Entries that others tell of came since its own files were read, so these are read again.
     let mut late = super::question(Attempt::Failover, 2);
     with(7, 12)(&mut late);
     let told_of = |from| {
@@ -65,7 +65,7 @@ fn whose_files_lack_a_job_id_is_not_the_master() {
     };
     assert_eq!(told_of(11), "go");
     assert!(told_of(12).starts_with(&format!("refuse: {forgotten}")));
-    // Where nobody else may be the master, it goes on by an override, though a majority answers.
+    // An override goes on where nobody else may be the master, though a majority answers.
     let only = |q: &mut Question| {
         with(7, 9)(q);
         (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true);
@@ -85,7 +85,7 @@ fn whose_files_lack_a_job_id_is_not_the_master() {
         q.nodes[2].member.as_mut().unwrap().expected.incarnation = uuid::Uuid::from_u128(99);
     };
     assert_eq!(failover(other_history), "go");
-    // Who is the last one goes on with what there is.
+    // The last one goes on with what there is.
     let last = |q: &mut Question| {
         with(7, 9)(q);
         kill_all(q, &[0, 3, 4]);

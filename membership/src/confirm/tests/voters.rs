@@ -17,7 +17,7 @@ fn a_later_master_than_an_older_copy_knows() {
         let found = obeys_another(&asked, first, newest);
         assert_eq!(found, is_another.then(|| (name(4), name(2), epoch(term, 9))));
     }
-    // What cannot be true, and who does not say whom it obeys.
+    // Claims that cannot be true, and an agent that does not say whom it obeys.
     asked.nodes[3].agent = says(u64::MAX, 2);
     asked.nodes[4].agent = Ok(AgentSays { obeys: epoch(9, 9), master: None });
     assert_eq!(obeys_another(&asked, first, newest), None);
@@ -77,7 +77,7 @@ fn who_only_follows_does_not_take_the_role_from_a_voter_that_forgot() {
         set_last(&mut q.nodes[1], at(2, 1, 12));
         says(&mut q.nodes[1]).committed = committed;
     };
-    // What nobody was told of goes, as ever.
+    // Entries of which nobody was told are cut, as ever.
     let fetched = Decision::GoAfterFetching { from: 1 };
     assert_eq!(of_two(|q| holds(q, at(2, 1, 9))).decision, fetched);
     let forgot = |q: &mut Question| holds(q, at(2, 1, 12));
@@ -89,7 +89,7 @@ fn who_only_follows_does_not_take_the_role_from_a_voter_that_forgot() {
         (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true);
     });
     assert!(matches!(alone.decision, Decision::Override { .. }), "{alone:?}");
-    // Where no voter answers, that is the reason.
+    // If no voter answers, that is the reason.
     let silent = told(&of_two(|q| {
         forgot(q);
         kill(&mut q.nodes[0]);
@@ -116,7 +116,7 @@ fn who_does_not_know_that_it_led_has_an_older_store() {
         (q.attempt, q.taker) = (Attempt::Start, name(1));
     });
     assert!(told(&start).contains("n1 went back in time"), "{start:?}");
-    // Who knows of the vote, and not of the entry, lost what nobody was told of.
+    // A member that knows of the vote, and not of the entry, lost only entries of which nobody was told.
     let lost = of_two(|q| {
         forgot(q);
         says(&mut q.nodes[0]).vote = epoch(3, 1);
@@ -145,7 +145,7 @@ fn a_majority_that_merely_answered_first_is_not_overridden() {
     // Asked again, they have what it knew then; or they do not.
     assert!(!overrides(&asked(at(2, 1, 15), 13).knowing_what_it_knew(&before)));
     assert!(overrides(&asked(at(2, 1, 15), 11).knowing_what_it_knew(&before)));
-    // Whoever leads has it, ignored or not.
+    // A leader has it, ignored or not.
     let mut led = before;
     says(&mut led.nodes[0]).leads = true;
     says(&mut led.nodes[0]).vote = epoch(2, 1);
@@ -194,7 +194,7 @@ fn who_votes_alone_since_an_override_does_not_start_past_a_master_of_before() {
     assert_eq!(asked(Attempt::Failover, &|_| ()).decision, Decision::Go);
     let follows = |q: &mut Question| says(&mut q.nodes[1]).leads = false;
     assert_eq!(asked(Attempt::Start, &follows).decision, Decision::Go);
-    // Where others vote here, a majority says who is master.
+    // If others vote here, a majority says who is master.
     let confirmed = |q: &mut Question| {
         q.voters = vec![[1, 3].into()];
         q.nodes[2] = node(3, Some(Voting::Voter));

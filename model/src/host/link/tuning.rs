@@ -50,7 +50,7 @@ pub enum BondOption {
     FailOverMac,
 }
 
-/// What files call an option.
+/// The names of an option in files.
 #[derive(Debug)]
 pub struct BondOptionNames {
     /// In our own form.
@@ -191,7 +191,7 @@ impl Tuning {
 }
 
 impl Bond {
-    /// What of its tuning the kernel would refuse, or change.
+    /// Refuses tuning that the kernel would refuse or change.
     pub(crate) fn check_tuning(&self) -> Result<(), (BondOption, String)> {
         let is_set = |value: Option<u32>| value.filter(|value| *value != 0);
         let tuning = &self.tuning;

@@ -48,7 +48,7 @@ pub(crate) struct Written {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     search_domains: Vec<String>,
 
-    // What only some kinds have.
+    // Fields of some kinds only.
     #[serde(skip_serializing_if = "Option::is_none")]
     permanent_mac: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Meanwhile, Phase, State, Status};
 
 crate::words! {
-    /// What somebody wants of a machine.
+    /// An intent for a machine.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     Intent {
@@ -29,7 +29,7 @@ crate::words! {
 }
 
 impl Intent {
-    /// Where a machine is when it is carried out.
+    /// The states of a machine once the intent is carried out.
     #[must_use]
     pub const fn ends_in(self) -> &'static [State] {
         match self {
@@ -44,8 +44,8 @@ impl Intent {
 }
 
 crate::words! {
-    /// What was seen of a machine, or of the job that is at work on it. It is a fact: where it means nothing,
-    /// the state stays.
+    /// An observation of a machine, or of the job that is at work on it. It is a fact: where it means
+    /// nothing, the state stays.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     Observed {
         /// The job did its part and waits for the machine. A job says so before it restarts the machine.
@@ -65,7 +65,7 @@ crate::words! {
     }
 }
 
-/// What happens to a machine.
+/// An event of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Somebody wants something of it.
@@ -114,14 +114,14 @@ pub enum Refusal {
     },
 }
 
-/// What can be wanted of a machine instead.
+/// The intents that are possible instead, in words.
 fn instead(state: State) -> String {
     let can = Intent::ALL.into_iter().filter(|intent| state.next(Event::Intent(*intent)).is_ok());
     let names: Vec<&str> = can.map(Intent::as_str).collect();
     if names.is_empty() { String::new() } else { format!("; it can {}", names.join(", ")) }
 }
 
-/// What a machine can become instead.
+/// The statuses that a machine can take instead, in words.
 fn told(from: Status) -> String {
     let names: Vec<&str> = from.may_become().iter().map(|status| status.as_str()).collect();
     match names.split_last() {
@@ -134,7 +134,7 @@ impl State {
     /// The state after `event`.
     ///
     /// # Errors
-    /// [`Refusal`] where somebody wants what cannot be. What was seen is never refused.
+    /// [`Refusal`] where somebody wants what cannot be. An observation is never refused.
     pub fn next(self, event: Event) -> Result<Self, Refusal> {
         match event {
             Event::Intent(intent) => self.wanted(intent),

@@ -254,7 +254,7 @@ fn drawing() -> String {
     for from in State::ALL {
         for to in State::ALL.iter().filter(|to| *to != from) {
             let leads = |event: &Event| match event {
-                // Those that cancel are told in the text.
+                // The text tells of intents that cancel.
                 Event::Intent(Intent::Retire | Intent::Abort) => false,
                 Event::Intent(intent) => from.begun(*intent) == Some(*to),
                 Event::Observed(Observed::Failed) => false,

@@ -6,7 +6,7 @@ use super::*;
 use crate::network::Strategy as Give;
 use crate::network::testing::{named, network, subnet};
 
-/// Who has which address; runs are found by looking at each.
+/// The owner of each address; runs are found by looking at each.
 #[derive(Default)]
 struct Holders(BTreeMap<IpAddr, Owner>);
 
@@ -40,8 +40,8 @@ fn is_full(network: &Network, holders: &mut Holders) -> bool {
     holders.give(network, "one-more", 0).is_err_and(|error| error.contains("full"))
 }
 
-/// What ip-address-manager computes of pools (`GetIPAddress`, `GetPoolSize`), but never the address of
-/// the network, its broadcast address or its gateway.
+/// Pools give the addresses that ip-address-manager computes (`GetIPAddress`, `GetPoolSize`), but never
+/// the address of the network, its broadcast address or its gateway.
 #[test]
 fn pools_give_their_addresses_in_order() {
     for (prefix, gateway, pools, wanted) in [

@@ -62,7 +62,7 @@ fn every_number_is_taken_up_to_both_ends_and_refused_beyond() {
             }
             for number in [min - 1, max + 1, i64::from(i32::MIN), i64::from(i32::MAX)] {
                 let why = taken(&base, place, parameter, number).unwrap_err();
-                // What the type itself cannot hold is refused by the type.
+                // The type itself refuses a number that it cannot hold.
                 let wanted = format!("{parameter} is {number}");
                 assert!(why.contains(&wanted) || why.contains("malformed"), "{number}: {why}");
             }

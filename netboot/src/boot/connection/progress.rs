@@ -17,7 +17,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Bytes that a download takes between two looks, or it does not come on: 10 kB a second.
 const BYTES_BETWEEN_LOOKS: u64 = 100_000;
 
-/// Where a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// It waits for a request, or for the body of one.

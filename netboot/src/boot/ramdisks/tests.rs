@@ -59,7 +59,7 @@ async fn a_ramdisk_looks_itself_up_and_lives() {
     assert!(root.contains("content-type: application/json\r\n"), "{root}");
     assert_eq!(look_up(&scene).await, (200, TOKEN.to_owned()));
     assert_eq!(look_up(&scene).await, (200, "******".to_owned()));
-    // What was told is durable by now.
+    // The told token is durable by now.
     let [Observation::Ramdisk { cycle: 3, heard, .. }] = &seen(&scene)[..] else { panic!() };
     assert!(heard.token_told.is_some() && heard.agent.is_none());
     for url in ["https://10.69.0.40:9999", "https://10.69.0.40:9999"] {

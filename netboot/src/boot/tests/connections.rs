@@ -135,7 +135,7 @@ async fn what_does_not_come_on_makes_room() {
         }
     };
     while !scene.serves(other).await {}
-    // One that comes on is kept.
+    // A download that comes on is kept.
     let mut bytes = vec![0; LARGE / 2];
     download.read_exact(&mut bytes).await.unwrap();
     for from in 0..40 {

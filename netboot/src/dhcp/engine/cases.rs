@@ -1,7 +1,7 @@
 //! Conversations with the engine, in tables: the subjects are those of ISC Forge's DHCPv4 suite, the
 //! expectations those of the RFCs and of this server's rules.
 //!
-//! A case is a name and its turns: a message, how it comes, and what it leads to, as a line such as
+//! A case is a name and its turns. A turn is a message, how it comes, and its effect, as a line such as
 //! `OFFER .32 frame` or `silence: the client is unknown here`.
 
 mod decline;
@@ -68,7 +68,7 @@ impl Sent {
     }
 }
 
-/// What a message leads to.
+/// The expected effect of a message.
 struct Expected {
     line: &'static str,
     options: Vec<(u8, Option<Vec<u8>>)>,
@@ -107,7 +107,7 @@ fn narrow<const N: usize>(name: &'static str, addresses: u8, turns: [(Sent, Expe
 }
 
 impl Case {
-    /// What differs from the expectation.
+    /// The differences from the expectation.
     fn faults(self) -> Vec<String> {
         let range = ServedRange { last: at(31 + self.addresses), ..sample() };
         let mut engine = Engine::new(Config { ranges: vec![range] }, []).unwrap();

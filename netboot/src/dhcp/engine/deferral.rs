@@ -1,8 +1,8 @@
 //! Core: clients that are left to the agent which has their address.
 //!
-//! All agents of a link hear a client that boots. Where each offered an address of its own, a machine had
-//! another one in each stage of its boot. So only the agent of its address answers at first. A client
-//! that asks again was not answered, and then others do.
+//! All agents of a link hear a client that boots. If each offered an address of its own, a machine would
+//! have another one in each stage of its boot. So only the agent of its address answers at first. A
+//! client that asks again was not answered, and then others answer it.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,10 @@ use crate::dhcp::packet::Identity;
 /// How long after it was heard an agent is expected to answer clients: longer than the waits of two
 /// questions for its leases.
 const HEARD_LATELY_US: i64 = 60 * 1_000_000;
-/// What comes sooner is the same question by another relay: clients wait a second or more for an answer.
+/// A question that comes sooner is the same one by another relay: clients wait a second or more for an
+/// answer.
 const SAME_QUESTION_US: i64 = 500_000;
-/// What comes later is another attempt to boot.
+/// A question that comes later is another attempt to boot.
 const ATTEMPT_US: i64 = 60 * 1_000_000;
 /// Clients that are left to others at a time: more than the machines of a row. Those beyond are
 /// answered at once.

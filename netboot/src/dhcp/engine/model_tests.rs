@@ -63,7 +63,7 @@ struct World {
     now: i64,
     disk: BTreeMap<Ipv4Addr, LeaseRecord>,
     offered: BTreeMap<u8, Ipv4Addr>,
-    /// What each client was acknowledged, until when.
+    /// The address that each client was acknowledged, and until when.
     held: BTreeMap<u8, (Ipv4Addr, i64)>,
 }
 
@@ -197,7 +197,7 @@ proptest! {
         for step in &steps {
             world.step(step);
         }
-        // What is in memory is what is on disk, but for offers.
+        // The records in memory are those on disk, but for offers.
         for record in world.engine.records() {
             prop_assert_eq!(world.disk.get(&record.address), Some(&record));
         }

@@ -11,13 +11,13 @@ use crate::dhcp::packet::{Identity, Reply};
 pub struct Arrival {
     /// Our address on the link it came in by.
     pub interface: Ipv4Addr,
-    /// Who sent it: the client, or the last relay.
+    /// The sender: the client, or the last relay.
     pub source: SocketAddrV4,
-    /// What it was addressed to: us, or a broadcast.
+    /// The address that it was sent to: ours, or a broadcast.
     pub destination: Ipv4Addr,
 }
 
-/// What a packet leads to, in order.
+/// An effect of a packet; several take place in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Send it.
@@ -26,12 +26,12 @@ pub enum Effect {
     Persist {
         /// The new state of one address.
         record: LeaseRecord,
-        /// What to send; a release and a refusal of an address get no answer.
+        /// The reply to send; a release and a refusal of an address get none.
         reply: Option<Outgoing>,
         /// What to tell.
         observation: Observation,
     },
-    /// What would have been sent, in a network that is only observed.
+    /// The reply that would have been sent, in a network that is only observed.
     Withheld(Outgoing),
     /// Tell it.
     Observe(Observation),
@@ -53,7 +53,7 @@ pub struct Outgoing {
     pub probe: Option<Ipv4Addr>,
 }
 
-/// Who gets a reply.
+/// The recipient of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
     /// A host that answers ARP: a relay, or a client that has its address.
@@ -70,7 +70,7 @@ pub enum Destination {
     },
 }
 
-/// What others want to know.
+/// An observation that others want to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
     /// A lease was given or renewed.
@@ -102,7 +102,7 @@ pub enum Observation {
         client: Identity,
         /// How it wants to boot.
         stage: Stage,
-        /// What it can boot as, if it told.
+        /// The architecture that it can boot as, if it told.
         architecture: Option<u16>,
     },
     /// No address was left for a client: an alarm, once a minute.
@@ -153,7 +153,7 @@ pub enum Ignored {
     /// For another server.
     #[error("it is meant for another server")]
     OtherServer,
-    /// What this kind of message needs is not there.
+    /// The fields that this kind of message needs are missing.
     #[error("fields that it needs are missing")]
     Incomplete,
     /// A client of another server, for all that is known here.
@@ -168,7 +168,7 @@ pub enum Ignored {
     /// It is in no inventory, and others like it have all that these may have.
     #[error("the addresses for cards outside of the inventory are used up")]
     Crowded,
-    /// What it would lead to could not be kept.
+    /// The lease that it would lead to could not be kept.
     #[error("the disk takes no leases")]
     Unkept,
 }

@@ -1,5 +1,5 @@
-//! Random lives of a rack with two or three agents: they die and return, their parts of the range move,
-//! and what they tell each other is late or lost. Whatever happens, an address has one holder.
+//! Random lives of a rack with two or three agents. They die and return, their parts of the range move,
+//! and their messages to each other are late or lost. Whatever happens, an address has one holder.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ const SECOND: i64 = 1_000_000;
 const PACKET: i64 = 1_000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// Where a client's broadcasts arrive: one bit for each agent.
+/// The agents that a client's broadcasts reach: one bit for each.
 type Reach = u8;
 
 #[derive(Debug, Clone)]
@@ -130,8 +130,8 @@ proptest! {
     }
 }
 
-/// What was seen: the client released at one agent while the other was dead, and its address went to
-/// another client. Then it booted at the agent that had come back.
+/// A fault that was seen: the client released at one agent while the other was dead, and its address
+/// went to another client. Then it booted at the agent that had come back.
 #[test]
 fn an_agent_that_was_away_does_not_offer_what_was_given_back_meanwhile() {
     for relays_only in [false, true] {

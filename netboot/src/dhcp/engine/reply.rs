@@ -19,7 +19,8 @@ impl Exchange<'_> {
         [self.range.server_id, self.range.interface_address, self.server_id()].contains(&server)
     }
 
-    /// What the client is to know us by: as its relay wishes (RFC 5107), else as configured.
+    /// The address by which the client is to know us: as its relay wishes (RFC 5107), else as
+    /// configured.
     fn server_id(&self) -> Ipv4Addr {
         let relayed = self.packet.is_relayed().then_some(self.packet);
         let wish = relayed.and_then(|packet| packet.relay_address(option::RELAY_SERVER_ID));

@@ -19,7 +19,7 @@ pub enum RequestKind {
     Rebinding,
 }
 
-/// What a REQUEST is about.
+/// The content of a REQUEST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) kind: RequestKind,
@@ -28,7 +28,7 @@ pub(super) struct Asked {
     pub(super) server: Option<Ipv4Addr>,
 }
 
-/// What a REQUEST is answered.
+/// The answer to a REQUEST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// DHCPACK.
@@ -74,9 +74,9 @@ fn kind(
 /// The answer to a request of `kind` by a client with this standing to the address; `None` if the
 /// address is of another network than the client.
 ///
-/// An address that is ours to lease is ours to judge, also without a lease. About the rest only silence is right, because another
-/// server may have given it; but a client on the wrong network is always told, except when it
-/// wrote to us directly: then the network is that of its address.
+/// An address that is ours to lease is ours to judge, also without a lease. About the rest only silence
+/// is right, because another server may have given it. A client on the wrong network is always told,
+/// except when it wrote to us directly: then the network is that of its address.
 #[must_use]
 pub fn verdict(kind: RequestKind, standing: Option<Standing>) -> Verdict {
     use RequestKind::{InitReboot, Rebinding, Renewing, Selecting};
@@ -93,7 +93,8 @@ pub fn verdict(kind: RequestKind, standing: Option<Standing>) -> Verdict {
     };
     match (standing, kind) {
         (Bound, _) | (Offered | Lapsed, Selecting | InitReboot) => Verdict::Acknowledge,
-        // Who renews holds the address. Who boots may have given it back where this agent did not hear.
+        // A client that renews holds the address. A client that boots may have given it back where this
+        // agent did not hear.
         (Lent, Renewing | Rebinding) => Verdict::Acknowledge,
         (Offered | Lapsed, Renewing | Rebinding) => Verdict::Refuse("the lease has ended"),
         (Elsewhere, _) => Verdict::Refuse("the client has another address"),

@@ -36,7 +36,7 @@ fn ask(engine: &mut Engine, request: Request) -> Vec<Effect> {
     engine.handle(&request.decode(), &broadcast(), 0)
 }
 
-/// Who would send what; read back from the bytes.
+/// The packet that is sent and its destination; read back from the bytes.
 fn sent(effects: &[Effect]) -> (Packet, Destination) {
     let [Effect::Reply(out) | Effect::Persist { reply: Some(out), .. }, ..] = effects else {
         panic!("no reply: {effects:?}");

@@ -1,6 +1,6 @@
 //! Core: what clients may hold that are in no inventory, so that they take no address from machines.
 //!
-//! What a guest is offered, leases or has in quarantine counts, whoever it says it is.
+//! Addresses that a guest is offered, leases or has in quarantine count, whoever it says it is.
 
 use std::net::Ipv4Addr;
 
@@ -36,7 +36,7 @@ impl Leases {
     pub fn mark(&mut self, address: Ipv4Addr, guest: Option<Guest>) {
         let Some(entry) = self.table.get(address).cloned() else { return };
         let before = entry.guest.as_ref().and_then(|before| before.circuit.clone());
-        // Who renews writes to us directly.
+        // A client that renews writes to us directly.
         let guest = guest.map(|guest| Guest { circuit: guest.circuit.or(before) });
         if guest != entry.guest {
             self.table.insert(address, Entry { guest, ..entry });

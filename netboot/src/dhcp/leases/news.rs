@@ -2,12 +2,12 @@
 //!
 //! One agent gives an address to clients, the *giver*; the others only renew it for the client that
 //! holds it. So the giver knows best who the client is, and its word stands against any other. It takes
-//! from others that its client's lease is longer than it knew. What would free an address of its own
-//! it believes only when no difference of clocks can explain it.
+//! from others that its client's lease is longer than it knew. It believes news that would free an
+//! address of its own only when no difference of clocks can explain them.
 
 use super::{CLOCKS_DIFFER_US, Identity, LeaseRecord, LeaseState, Leases};
 
-/// What another agent told of a lease, and what came of it.
+/// The outcome of another agent's word on a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Learned {
     /// It is taken, and has to be made durable.
@@ -22,7 +22,7 @@ pub enum Learned {
 }
 
 impl Learned {
-    /// What has to be made durable.
+    /// The record that has to be made durable.
     #[must_use]
     pub fn taken(&self) -> Option<&LeaseRecord> {
         match self {
@@ -36,13 +36,13 @@ impl Learned {
 /// Two clients that hold one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseClash {
-    /// What the other agent told.
+    /// The record that the other agent told.
     pub told: LeaseRecord,
-    /// Who has it by what was known here.
+    /// The client that has it by what was known here.
     pub client: Identity,
 }
 
-/// Who tells, as far as it matters for one address.
+/// The agent that tells, as far as it matters for one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Teller {
     /// This agent gives the address, the one that tells does not.
@@ -58,7 +58,7 @@ fn is_surely_after(one_us: i64, other_us: i64) -> bool {
     one_us > other_us.saturating_add(CLOCKS_DIFFER_US)
 }
 
-/// What is known here of an address, beside what is told.
+/// The facts that are known here of an address, beside those that are told.
 struct Known<'a> {
     client: &'a Identity,
     state: LeaseState,
@@ -68,8 +68,8 @@ struct Known<'a> {
 impl Leases {
     /// Takes what another agent of the rack told, where that is better than what is known here.
     pub fn learn(&mut self, told: LeaseRecord, teller: Teller, lease_us: i64, now: i64) -> Learned {
-        // A clock that was ahead must not make what is known the last word for years. One that is behind
-        // must not mix up what came first.
+        // A clock that was ahead must not make what is known the last word for years. A clock that is
+        // behind must not mix up what came first.
         let soon = now.saturating_add(CLOCKS_DIFFER_US);
         let since_us = told.since_us(lease_us).min(soon);
         let state = told.state.capped(lease_us, now);
@@ -125,7 +125,7 @@ impl Known<'_> {
                 (LeaseState::Bound { until_us: ours }, LeaseState::Bound { until_us: theirs }) => {
                     theirs > ours
                 }
-                // Whoever was told that its lease is over holds it no more, but by its giver.
+                // The giver's word always counts that a lease has ended, or lives again.
                 _ if teller == Teller::Giver => true,
                 _ if teller == Teller::NotGiver && here && self.state.is_bound() => {
                     is_surely_after(since_us, self.since_us)

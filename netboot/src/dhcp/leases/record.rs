@@ -11,9 +11,9 @@ use super::{Identity, QUARANTINE_US};
 pub struct LeaseRecord {
     /// The address; there is one record for each.
     pub address: Ipv4Addr,
-    /// Who holds it, or held it last.
+    /// The client that holds it, or held it last.
     pub client: Identity,
-    /// What became of it.
+    /// Its state.
     #[serde(flatten)]
     pub state: LeaseState,
     /// When it came to that; agents that did not write it down gave leases of one length.
@@ -21,7 +21,7 @@ pub struct LeaseRecord {
     pub since_us: Option<i64>,
 }
 
-/// What became of an address.
+/// The state of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum LeaseState {

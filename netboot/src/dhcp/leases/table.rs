@@ -1,5 +1,5 @@
-//! Core: addresses, and indices by client and by the end of offers, so that a message costs the same in
-//! a range of thousands as in one of ten.
+//! Core: addresses, and indices by client and by the end of offers. A message costs the same in a range
+//! of thousands as in one of ten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -7,14 +7,14 @@ use std::ops::RangeInclusive;
 
 use super::{Entry, Identity, LeaseState, Offer, State};
 
-/// What is known of each address.
+/// The known addresses.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
     entries: BTreeMap<Ipv4Addr, Entry>,
     clients: BTreeSet<(Identity, Ipv4Addr)>,
     /// Offers by their end.
     offers: BTreeSet<(i64, Ipv4Addr)>,
-    /// What guests have or had, by its end.
+    /// Addresses of guests, by the end of their entries.
     guests: BTreeSet<(i64, Ipv4Addr)>,
 }
 
@@ -81,7 +81,7 @@ impl Table {
         self.guests = guests.map(|(address, entry)| (entry.ends(), address)).collect();
     }
 
-    /// What guests keep from others at `now`.
+    /// The entries that guests hold at `now`.
     pub(super) fn live_guests(&self, now: i64) -> impl Iterator<Item = (Ipv4Addr, &Entry)> {
         let later = self.guests.range((now, Ipv4Addr::BROADCAST)..);
         later.filter_map(|(_, address)| Some((*address, self.entries.get(address)?)))

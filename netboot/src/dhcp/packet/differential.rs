@@ -97,7 +97,7 @@ proptest! {
         assert_same(&bytes);
     }
 
-    /// What we write, they read, options above 255 bytes too.
+    /// They read the replies that we write, with options above 255 bytes too.
     #[test]
     fn what_we_write_they_read(options in prop::collection::vec(option(), 0..8), long in 256_usize..600) {
         let asked = Request::new(MessageType::Discover, MAC).option(57, &[5, 192]).decode();

@@ -14,11 +14,11 @@ const CLIENT_ID_MAX: usize = 255;
 /// Longest hardware address, the field's size.
 const HARDWARE_MAX: usize = 16;
 
-/// Who holds a lease.
+/// The identity of a client, to which a lease belongs.
 ///
-/// The hardware address where there is one, so that firmware (which sends no client identifier),
-/// iPXE and the operating system of a machine are one client with one address. Hardware without a
-/// usable address field, such as InfiniBand (RFC 4390), is known by its client identifier.
+/// It is the hardware address where there is one. So firmware (which sends no client identifier), iPXE
+/// and the operating system of a machine are one client with one address. Hardware without a usable
+/// address field, such as InfiniBand (RFC 4390), is known by its client identifier.
 ///
 /// As text: `52:54:00:aa:bb:01` on Ethernet, else `hw-TYPE-HEX` or `id-HEX`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -34,7 +34,7 @@ pub const MESSAGE_SIZE_MAX: u8 = 57;
 pub const RENEWAL_SECONDS: u8 = 58;
 /// T2, seconds until the client asks any server.
 pub const REBINDING_SECONDS: u8 = 59;
-/// What kind of client or server speaks.
+/// The kind of client or server that speaks.
 pub const VENDOR_CLASS: u8 = 60;
 /// The client's own identifier.
 pub const CLIENT_ID: u8 = 61;
@@ -42,7 +42,7 @@ pub const CLIENT_ID: u8 = 61;
 pub const BOOT_FILE: u8 = 67;
 /// User class (RFC 3004).
 pub const USER_CLASS: u8 = 77;
-/// What relays add (RFC 3046).
+/// Options that relays add (RFC 3046).
 pub const RELAY_AGENT: u8 = 82;
 /// Firmware architectures (RFC 4578).
 pub const CLIENT_ARCHITECTURE: u8 = 93;

@@ -7,7 +7,7 @@ const OVERLOAD_FILE: u8 = 1;
 /// Bit of option 52: `sname` holds options.
 const OVERLOAD_SNAME: u8 = 2;
 
-/// All options of a message, every code once with its instances joined, in the order of first
+/// All options of a message, every code once with its instances joined. They are in the order of first
 /// appearance: the option area, then `file`, then `sname` (RFC 3396 section 5).
 pub(super) fn scan(area: &[u8], file: &[u8], sname: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut options = Vec::new();

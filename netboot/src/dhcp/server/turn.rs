@@ -24,8 +24,8 @@ use crate::dhcp::packet::{Identity, MessageType, Packet};
 /// Addresses that are asked for at the same time. Clients of further ones ask again.
 const PROBES_MAX: usize = 64;
 
-/// Packets of one turn, and so the leases of one flush: enough to make the flush cheap for each,
-/// few enough that their clients do not wait for each other.
+/// Packets of one turn, and so the leases of one flush. The flush becomes cheap for each of them, and
+/// their clients do not wait for each other.
 const PACKETS_PER_TURN: usize = 64;
 /// Flushes under way: the store makes those that wait one group, and a disk that stands still holds no
 /// more messages than these.
@@ -43,7 +43,7 @@ pub(super) struct Received {
     pub(super) bytes: Vec<u8>,
 }
 
-/// What surrounds the engine.
+/// The surroundings of the engine: sockets, store, observers, clock and counters.
 #[derive(Debug)]
 pub(super) struct World<S> {
     pub(super) links: Vec<Arc<Link>>,
@@ -81,7 +81,7 @@ struct Probed {
     host: Option<[u8; 6]>,
 }
 
-/// What waits for its lease to be durable.
+/// A reply and an observation that wait until their lease is durable.
 struct Waiting {
     link: usize,
     reply: Option<Outgoing>,
@@ -216,7 +216,7 @@ impl<S: LeaseStore> Turns<S> {
         self.persist(vec![record], vec![waiting]);
     }
 
-    /// What one datagram leads to. A panic of the engine is a bug, but one client's only.
+    /// Has the engine handle one datagram. A panic of the engine is a bug, but one client's only.
     fn effects(&mut self, received: &Received) -> Vec<Effect> {
         let Received { link, source, destination, bytes } = received;
         let counters = &self.world.counters;

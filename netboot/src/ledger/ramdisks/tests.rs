@@ -44,7 +44,7 @@ async fn what_was_heard_outlives_a_restart_and_is_told_to_others() {
     durable.unwrap().wait().await.unwrap();
     let news = ledger.news_after(before, 10);
     assert_eq!((news.ramdisks, news.count), (vec![record.clone()], 1));
-    // What is known already is no news, so two agents do not tell each other the same for ever.
+    // A known record is no news, so two agents do not tell each other the same for ever.
     ledger.learn_ramdisks(vec![told(1, None, None), record.clone()]).unwrap();
     assert_eq!(ledger.news_after(news.upto, 10).count, 0);
     ledger.learn_ramdisks(vec![told(1, Some(9), None)]).unwrap();

@@ -1,8 +1,8 @@
 //! Making durable all that a file system holds, where that is cheaper than file by file.
 //!
-//! A flush of the whole file system writes the small files of a checkpoint in one go: an eighth of
-//! the processor time of one fsync each. But it also writes what others have dirtied there, so it is
-//! used only while that is little; and its word is taken only where it is known to report errors.
+//! A flush of the whole file system writes the small files of a checkpoint in one go: an eighth of the
+//! processor time of one fsync each. But it also writes what others have dirtied there, so it is used
+//! only while that is little. Its word is taken only where it is known to report errors.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,8 +11,8 @@ use rustix::fd::AsFd as _;
 
 /// Files from which a whole flush pays.
 const FILES_MIN: usize = 256;
-/// Most KiB of others that wait for being written, on the whole machine: a disk of 100 MiB/s writes
-/// them in five seconds, far less than the journal has room for.
+/// Most KiB of others that wait for being written, on the whole machine. A disk of 100 MiB/s writes them
+/// in five seconds, far less than the journal has room for.
 const OTHERS_KIB_MAX: u64 = 512 << 10;
 /// KiB that a small file is at least: a block of most file systems.
 const FILE_KIB: u64 = 4;
@@ -36,8 +36,8 @@ impl Whole {
         Self { root: tells.then(|| File::open(directory).ok()).flatten() }
     }
 
-    /// Makes everything durable if that is worth it for so many files; false if it was not done, or
-    /// not known to be done: then each file has to be asked for.
+    /// Makes everything durable if that is worth it for so many files. False says that it was not done,
+    /// or is not known to be done: then each file has to be asked for.
     pub(super) fn flush(&self, files: usize) -> bool {
         let Some(root) = &self.root else { return false };
         if !dirty_kib().is_some_and(|dirty_kib| is_worth_it(files, dirty_kib)) {
@@ -60,7 +60,7 @@ fn is_worth_it(files: usize, dirty_kib: u64) -> bool {
     files >= FILES_MIN && dirty_kib.saturating_sub(own_kib) <= OTHERS_KIB_MAX
 }
 
-/// What waits for being written on this machine, or is being written.
+/// KiB that wait for being written on this machine, or are being written.
 fn dirty_kib() -> Option<u64> {
     dirty_of(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }

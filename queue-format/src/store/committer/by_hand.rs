@@ -10,7 +10,7 @@ use crate::store::threads::Closing;
 use crate::store::{Durability, Store};
 use crate::sync::Mutex;
 
-/// What one of the threads does between two points where others come in.
+/// The work of one of the threads between two points where others come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Commits what waits.

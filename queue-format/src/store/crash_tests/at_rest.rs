@@ -97,7 +97,7 @@ fn a_crash_leaves_the_old_log_or_the_new_one() {
             let found = is_new(&open_engine(&disk).unwrap(), &what);
             assert!(found || !written, "{what}: it was said to be durable");
             *(if found { &mut new } else { &mut old }) += 1;
-            // What the next boot finds is what the one after finds.
+            // The boot after the next one finds the same.
             let disk = disk.crash(Loss::PowerCut, &mut chance);
             assert_eq!(is_new(&open_engine(&disk).unwrap(), &what), found, "{what}");
         }

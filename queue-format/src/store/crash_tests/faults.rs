@@ -35,7 +35,7 @@ fn an_error_anywhere_loses_nothing_that_was_acknowledged() {
                 disk.fail_after(at, fault);
                 let ended = run(&disk, &steps, &mut history);
                 assert!(disk.has_failed(), "{what}: not met");
-                // What may be lost must not matter to who went on.
+                // A loss must not matter to a run that went on.
                 let loss = [Loss::Nothing, Loss::PowerCut][chance.below(2)];
                 let (_disk, store) = boot(disk.crash(loss, &mut chance), &mut chance, &what);
                 if ended.is_ok() {

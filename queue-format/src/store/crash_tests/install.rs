@@ -1,5 +1,5 @@
-//! The world ends while a snapshot is received and installed, and while that is finished by a start:
-//! the old state is there with its journal, or the new one, exactly.
+//! The world ends while a snapshot is received and installed, and while a start finishes that. The old
+//! state is there with its journal, or the new one, exactly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ use crate::store::log_writer::LogSteps;
 use crate::store::open::Opened;
 use crate::store::replicated::steps::RecordGroup;
 
-/// What one start may find.
+/// The state that one start may find.
 #[derive(Debug, Clone, Default)]
 struct Model {
     base: Position,
@@ -61,7 +61,7 @@ impl Model {
         Record::Entry(Entry { position, payload })
     }
 
-    /// What the store is once this is installed.
+    /// The state of the store once this is installed.
     fn installed(&self, snapshot: &Installing, state: &State) -> Self {
         let at = usize::try_from(snapshot.position.index).unwrap();
         let leads_there = at <= self.last() && self.position(at) == snapshot.position;
@@ -218,7 +218,7 @@ impl World {
     }
 }
 
-/// What happens in one life; the same for every stop.
+/// The events of one life; the same for every stop.
 struct Story {
     seed: u64,
     snapshot: State,

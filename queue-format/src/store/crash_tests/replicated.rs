@@ -26,7 +26,7 @@ impl Model {
     }
 }
 
-/// What is durable for certain, what may be, and what the engine knows.
+/// The state that is durable for certain, the one that may be, and the engine's knowledge.
 #[derive(Debug, Clone, Default)]
 struct Truth {
     durable: Model,
@@ -157,7 +157,7 @@ impl Engine {
         self.steps.note_checkpoint(reach).map_err(|_error| Ended)
     }
 
-    /// What goes on while a checkpoint is made: appending where there is room, applying, writing.
+    /// Steps while a checkpoint is made: appending where there is room, applying, writing.
     fn go_on(&mut self, chance: &mut Chance, truth: &mut Truth) -> Result<(), Ended> {
         for _ in 0..chance.below(5) {
             match chance.below(3) {

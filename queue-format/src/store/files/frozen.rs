@@ -139,8 +139,8 @@ impl Files {
         }
     }
 
-    /// Puts aside what the files of these keys hold, before they change. Who reads a file and then
-    /// finds nothing put aside knows that it had not changed when it was read.
+    /// Puts aside the contents of these keys' files, before they change. A reader that reads a file and
+    /// then finds nothing put aside knows that the file had not changed when it was read.
     pub(super) fn put_aside(&self, wanted: &[Key]) {
         for key in wanted {
             let read = self.read_file(key);

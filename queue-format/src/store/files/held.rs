@@ -32,7 +32,7 @@ impl Files {
         self.progress.notify_all();
     }
 
-    /// What is to be remembered once the members are these.
+    /// The note to be remembered once the members are these.
     pub(crate) fn note_with(&self, members: (Position, String)) -> Note {
         let mut state = self.state.lock();
         state.note.members = Some(members);

@@ -5,7 +5,7 @@ use std::io;
 use super::{FileError, Files, Reach};
 use crate::store::header::Note;
 
-/// What a checkpoint is to cover.
+/// The range that a checkpoint is to cover.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aim {
     pub(crate) reach: Reach,
@@ -14,8 +14,8 @@ pub(crate) struct Aim {
 }
 
 impl Files {
-    /// What a checkpoint that begins now is to cover: everything handed over so far. The note as it
-    /// is at this moment goes with it.
+    /// The aim of a checkpoint that begins now: everything handed over so far. The note as it is at this
+    /// moment goes with it.
     pub(crate) fn aim(&self) -> Aim {
         let mut state = self.state.lock();
         state.captured_note = state.note.clone();
@@ -65,7 +65,7 @@ impl Files {
         Ok(())
     }
 
-    /// What was synced last counts: a checkpoint says so of the changes up to entry `index`.
+    /// The last sync counts up to entry `index`: a checkpoint says so of the changes up to there.
     pub(crate) fn synced(&self, index: u64) {
         let mut state = self.state.lock();
         let mut rest = std::mem::take(&mut state.syncing);
@@ -73,7 +73,7 @@ impl Files {
         state.dirty.merge(rest);
     }
 
-    /// The last entry that a file may show a change of, where there is a gate: a file that is written
+    /// The last entry that a file may show a change of, where there is a gate. A file that is written
     /// has all that was handed over for it, also what is behind the gate.
     pub(crate) fn shown(&self) -> Option<u64> {
         let state = self.state.lock();

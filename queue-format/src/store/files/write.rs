@@ -85,8 +85,8 @@ impl Files {
         }
     }
 
-    /// Writes the files that have waited for `behind_ms`, up to a bounded number. Who is woken for
-    /// one that is due asks for less than that, so as not to be woken for each.
+    /// Writes the files that have waited for `behind_ms`, up to a bounded number. A thread that is woken
+    /// for one that is due asks for less than that, so as not to be woken for each.
     ///
     /// If `patient`, waits for a disk that takes nothing, until [`Files::stop`].
     pub(crate) fn write_chunk(&self, behind_ms: u64, patient: bool) -> Result<(), FileError> {
@@ -97,7 +97,7 @@ impl Files {
         while due.len() < CHUNK_FILES && matches!(state.next_due(now, behind), Next::Now) {
             due.extend(state.pending.take());
         }
-        // What was written before has a name already, most likely.
+        // A file that was written before has a name already, most likely.
         let existing: Vec<_> = due.iter().map(|due| state.dirty.has(&due.key)).collect();
         state.writing.clone_from(&due);
         let wanted = state.wanted_aside(&due);

@@ -1,7 +1,7 @@
 //! Core: what must be put aside so that a reader sees one moment while changes go on.
 //!
-//! The reader goes through the keys in the order of [`Placed`]. What a key had at the moment is put
-//! aside when its file is about to change, unless the reader is past it.
+//! The reader goes through the keys in the order of [`Placed`]. The content of a key at the moment is
+//! put aside when its file is about to change, unless the reader is past it.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::key::{Key, Placed};
 /// is read.
 pub const ASIDE_BYTES_MAX: usize = 64 << 20;
 
-/// What a key put aside costs in memory beside its text and content.
+/// Bytes that a key put aside costs in memory beside its text and content.
 const KEY_OVERHEAD_BYTES: usize = 128;
 
 /// Why a view is of no use any more.
@@ -25,7 +25,7 @@ pub(crate) enum Broken {
     Outrun,
     /// All files were replaced.
     Replaced,
-    /// What a key had could not be read.
+    /// The content of a key could not be read.
     Unread(String),
 }
 
@@ -37,7 +37,7 @@ enum Reached {
     Everything,
 }
 
-/// What is put aside for one view.
+/// The contents that are put aside for one view.
 #[derive(Debug)]
 pub(crate) struct Aside {
     group: Option<Group>,
@@ -88,9 +88,9 @@ impl Aside {
         self.bytes = 0;
     }
 
-    /// The reader has read these files, which are all up to the last of them, or all the rest if
-    /// `last`: gives what the keys had at the moment. What was put aside counts, for then the file
-    /// was read when it had changed, or might have.
+    /// The reader has read these files, which are all up to the last of them, or all the rest if `last`.
+    /// Gives the contents of the keys at the moment. Contents put aside count, for then the file was
+    /// read when it had changed, or might have.
     pub(crate) fn settle(
         &mut self,
         read: Vec<(Key, Option<Bytes>)>,

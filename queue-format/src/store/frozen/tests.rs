@@ -254,7 +254,7 @@ fn a_view_is_exactly_its_moment_beside_running_threads() {
                 let batch = wide_batch(&mut chance);
                 batches.lock().push(batch.clone());
                 recorder.apply(at(index), &batch, None).unwrap();
-                // What is on its way when a view begins needs not be put aside: little is to be.
+                // Changes on their way when a view begins need not be put aside: few are to be.
                 recorder.reader().files.wait_written();
             }
         });
@@ -313,7 +313,7 @@ fn a_moment_to_come_is_met_exactly_and_one_that_is_over_is_told() {
             if waiting.is_finished() {
                 break;
             }
-            // Whoever waits for it may come late, but not later than this.
+            // The thread that waits for it may come late, but not later than this.
             while index == 500 && !recorder.awaits() && !waiting.is_finished() {
                 std::thread::yield_now();
             }

@@ -38,7 +38,7 @@ impl ReplaceError {
     }
 }
 
-/// What to do when the disk takes nothing: true to try again.
+/// The decision on a disk that takes nothing: true to try again.
 pub(crate) type Patience<'p> = &'p dyn Fn(&Path, &io::Error) -> bool;
 
 /// Makes the files those of the snapshot, durably.

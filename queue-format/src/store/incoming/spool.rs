@@ -1,9 +1,9 @@
 //! A snapshot as one file of checksummed frames.
 //!
-//! Little-endian. A frame is `length u32 | crc32c u32 | body`; the checksum begins with the store's
-//! salt and covers the running number of the frame, from 0, and the body. A body is
-//! `1 | term u64 | node u64 | index u64` (the position, first), `2 | batch` (of puts, in the order of
-//! a walk), or `3 | keys u64` (how many there were, last). Nothing follows the last.
+//! Little-endian. A frame is `length u32 | crc32c u32 | body`; the checksum begins with the store's salt
+//! and covers the running number of the frame, from 0, and the body. The first body is the position:
+//! `1 | term u64 | node u64 | index u64`. Bodies of puts, in the order of a walk, are `2 | batch`. The
+//! last body is `3 | keys u64`, with the number of keys. Nothing follows it.
 
 use std::io::{self, Read};
 
@@ -53,7 +53,7 @@ pub enum SpoolError {
     Batch {
         /// The frame, from 0.
         number: u64,
-        /// What is wrong.
+        /// The fault in it.
         #[source]
         error: DecodeError,
     },

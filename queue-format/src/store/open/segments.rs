@@ -38,7 +38,7 @@ pub(super) struct Found {
     pub(super) content: Bytes,
 }
 
-/// What the segments hold.
+/// The content of the segments.
 pub(super) struct Read {
     pub(super) live: Live,
     pub(super) segments: Vec<Found>,
@@ -61,7 +61,7 @@ pub(super) fn read_segments(
         all.extend(frames.iter().map(|frame| (number, frame.clone())));
         frames.retain(|frame| frame.header.lsn > header.lsn);
         let last_lsn = frames.iter().map(|frame| frame.header.lsn).max().unwrap_or(0);
-        // What holds nothing live need not be kept in memory.
+        // A segment that holds nothing live need not be kept in memory.
         let content = if frames.is_empty() { Bytes::new() } else { content };
         segments.push(Found { number, usable, last_lsn, frames, content });
     }
@@ -90,8 +90,8 @@ pub(super) fn write_last_again(
     file.write_durably(u64::try_from(frame.offset).unwrap_or(u64::MAX), &bytes).map_err(fail)
 }
 
-/// Where a journal can go on behind its last frame: the segment, and the offset in bytes. A ring that is
-/// all but full keeps its last room for checkpoints.
+/// The place where a journal can go on behind its last frame: the segment, and the offset in bytes. A
+/// ring that is all but full keeps its last room for checkpoints.
 fn behind_last(segments: &[Found]) -> Option<(usize, u64)> {
     let last = segments.iter().filter(|found| found.usable).max_by_key(|found| found.last_lsn)?;
     let frame = last.frames.iter().max_by_key(|frame| frame.header.lsn)?;

@@ -43,8 +43,8 @@ struct Steps<T: Send + 'static> {
     disk: SimDisk,
 }
 
-/// The hand that takes the steps of a recorder's threads. What the recorder itself waits for, as an
-/// installation, is done at once.
+/// The hand that takes the steps of a recorder's threads. Steps that the recorder itself waits for, as
+/// of an installation, are done at once.
 #[derive(Clone)]
 pub struct RecorderHand(Driver);
 
@@ -95,14 +95,14 @@ impl ReplicatedStore {
 }
 
 impl<T: Send + 'static> Recorder<T> {
-    /// What else waits for the files' thread is done at once, where there is none.
+    /// Brings the files up to date at once, where there is no thread of theirs to wait for.
     pub(super) fn catch_up_by_hand(&self) {
         if let Some(driver) = &self.by_hand {
             driver.lock().catch_up();
         }
     }
 
-    /// What closing waits for is done at once, where there are no threads.
+    /// Does at once what closing waits for, where there are no threads.
     pub(super) fn finish_by_hand(&self) {
         if let Some(driver) = self.by_hand.as_ref().filter(|_| self.closing.lock().is_some()) {
             driver.lock().finish();

@@ -11,7 +11,7 @@ use crate::journal::Record;
 /// An append that waits: its records, its tag, and its bytes.
 type Parked<T> = (Vec<Record>, T, usize);
 
-/// Where the log ends, and what waits behind a hole.
+/// The end of the log, and the records that wait behind a hole.
 #[derive(Debug)]
 pub(super) struct Order<T> {
     /// The last entry in the log, or in the files if that is later.
@@ -77,7 +77,7 @@ impl<T> Order<T> {
     }
 }
 
-/// Where the log ends once these are behind `last`; none if an entry would leave a hole.
+/// The end of the log once these are behind `last`; none if an entry would leave a hole.
 fn end_behind(last: u64, records: &[Record]) -> Option<u64> {
     records.iter().try_fold(last, |last, record| match record {
         Record::Entry(entry) => {

@@ -1,4 +1,4 @@
-//! What the log thread of a recorder does, and which frames the files still need.
+//! The work of a recorder's log thread, and the frames that the files still need.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Frames {
 
 pub(super) type OnDurable<T> = Box<dyn FnMut(Vec<T>) + Send>;
 
-/// What the log thread of a recorder does.
+/// The work of a recorder's log thread.
 pub(in crate::store) struct RecordSteps<T> {
     pub(in crate::store) journal: Journal,
     pub(in crate::store) files: Arc<Files>,
@@ -149,7 +149,7 @@ impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
     }
 
     fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError> {
-        // One that covers no more frames frees nothing, and the room for it is not endless.
+        // A checkpoint that covers no more frames frees nothing, and the room for it is not endless.
         if reach.lsn > self.journal.checkpoint() {
             match self.journal.append_checkpoint(&[], reach.lsn) {
                 Ok(lsn) => self.progress.frames.lock().written(lsn, &[]),

@@ -68,7 +68,7 @@ fn send(from: &Recorder<u64>, to: &Recorder<u64>) -> Incoming {
     incoming
 }
 
-/// One that is at entry 40, and one that is at entry 2 of the same log, with more that is not
+/// A recorder that is at entry 40, and one that is at entry 2 of the same log, with more that is not
 /// committed.
 fn ahead_and_behind(dirs: (&Path, &Path)) -> [(Recorder<u64>, Receiver<u64>, RecoveredLog); 2] {
     let (ahead, behind) = (start(dirs.0), start(dirs.1));

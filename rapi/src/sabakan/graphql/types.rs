@@ -58,7 +58,7 @@ pub(super) struct MachineParams {
     pub labels: Option<Vec<LabelInput>>,
     /// Numbers of racks.
     pub racks: Option<Vec<i32>>,
-    /// What machines are for.
+    /// The roles of machines.
     pub roles: Option<Vec<String>>,
     /// States.
     pub states: Option<Vec<MachineState>>,
@@ -83,7 +83,7 @@ pub(super) struct Machine {
     info: MachineInfo,
 }
 
-/// What is known of a machine.
+/// The facts about a machine.
 #[derive(Debug, Clone, SimpleObject, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct MachineSpec {
@@ -128,21 +128,21 @@ pub(super) struct MachineStatus {
     duration: f64,
 }
 
-/// What follows from the rules of addresses.
+/// The values that follow from the rules of addresses.
 #[derive(Debug, Clone, SimpleObject, Deserialize)]
 pub(super) struct MachineInfo {
     network: NetworkInfo,
     bmc: BmcInfo,
 }
 
-/// What interfaces are to be set to.
+/// The settings of network interfaces.
 #[derive(Debug, Clone, SimpleObject, Deserialize)]
 pub(super) struct NetworkInfo {
     /// None where there are no rules.
     ipv4: Vec<NicConfig>,
 }
 
-/// What a management controller is to be set to.
+/// The settings of a management controller.
 #[derive(Debug, Clone, SimpleObject, Deserialize)]
 #[graphql(name = "BMCInfo")]
 pub(super) struct BmcInfo {

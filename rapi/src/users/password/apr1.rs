@@ -2,7 +2,7 @@
 
 use md5::{Digest as _, Md5};
 
-/// What distinguishes it from FreeBSD's.
+/// The mark that distinguishes it from FreeBSD's.
 const MAGIC: &[u8] = b"$apr1$";
 /// Characters of a salt that count.
 const SALT_MAX: usize = 8;

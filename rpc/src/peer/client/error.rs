@@ -12,7 +12,7 @@ use crate::peer::frame::FrameError;
 use crate::peer::hello::PeerRefusal;
 use crate::peer::stream::StreamError;
 
-/// What an end of the connection without TLS's own farewell means.
+/// The meaning of an end of the connection without TLS's own farewell.
 const CUT_OFF: &str =
     "masterd ended there, has no place for more connections, or the network broke";
 
@@ -24,9 +24,9 @@ pub enum PeerError {
     Unreachable {
         /// The node.
         node: NodeName,
-        /// Where it was expected.
+        /// The address where it was expected.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -35,7 +35,7 @@ pub enum PeerError {
     Certificate {
         /// The node.
         node: NodeName,
-        /// What the TLS library said.
+        /// The TLS library's words.
         reason: String,
         /// Which remedy ends it.
         fault: CertificateFault,
@@ -72,7 +72,7 @@ pub enum PeerError {
     Lost {
         /// The node.
         node: NodeName,
-        /// What happened.
+        /// The error of the connection.
         #[source]
         error: io::Error,
     },
@@ -84,12 +84,12 @@ pub enum PeerError {
         /// Its kind and words.
         failure: PeerFailure,
     },
-    /// What came is no answer to this question: the member may have acted.
+    /// The answer is no reply to this question: the member may have acted.
     #[error("masterd of node {node} answered with something else than the reply")]
     Malformed {
         /// The node.
         node: NodeName,
-        /// What is wrong with it.
+        /// The JSON reader's error.
         #[source]
         error: serde_json::Error,
     },

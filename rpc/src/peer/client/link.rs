@@ -32,7 +32,7 @@ pub struct Link {
 struct Kept {
     stream: Stream,
     used: Instant,
-    /// What was shown when it was made.
+    /// The certificate that was shown when it was made.
     shown: Fingerprint,
 }
 

@@ -17,7 +17,7 @@ pub const DIGEST_KEYS_MAX: usize = 8_192;
 #[serde(deny_unknown_fields)]
 pub struct AskPosition {}
 
-/// Where a member stands.
+/// The position of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerPosition {
     /// Its id; null outside, where there is no store.
@@ -52,9 +52,9 @@ pub struct PeerPosition {
     /// Whether its disk takes no more.
     #[serde(default)]
     pub disk_full: bool,
-    /// What it is.
+    /// Its state.
     pub state: PeerState,
-    /// What is free of the file system with its store, in MiB.
+    /// The free space of the file system with its store, in MiB.
     pub disk_free_mib: u64,
     /// The last job id that was given, by its files; null where they do not tell.
     #[serde(default)]
@@ -75,13 +75,13 @@ pub struct PeerLastJob {
 /// The entry with which a leadership begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerRole {
-    /// Who is master.
+    /// The master.
     pub master: NodeName,
     /// The epoch of the leadership.
     pub epoch: Epoch,
 }
 
-/// What `masterd` of a node is (decision 5, point 8).
+/// The state of a node's `masterd` (decision 5, point 8).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "lowercase")]
 pub enum PeerState {
@@ -93,7 +93,7 @@ pub enum PeerState {
     Master,
     /// Has a store that must neither vote nor acknowledge.
     Damaged {
-        /// What is wrong with it, and what to do.
+        /// The fault and its remedy.
         why: String,
     },
     /// A state that a newer version added.
@@ -107,12 +107,12 @@ pub enum PeerState {
 pub struct Join {
     /// The epoch of the master that asks. A member that knows of a later one refuses.
     pub epoch: Epoch,
-    /// Id of the new member. Where the store of this member is here already, it is a repetition;
-    /// where that of another one is, the question fails.
+    /// Id of the new member. The question is a repetition where the store of this member is here
+    /// already, and fails where that of another one is.
     pub member: u64,
 }
 
-/// What came of an invitation.
+/// The outcome of an invitation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Joined {
     /// Identity of the store that was made, which the master records.
@@ -154,7 +154,7 @@ pub struct LeadAndHandOver {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TakeOver {
-    /// What the operator wants.
+    /// The operator's request.
     pub request: RoleRequest,
 }
 
@@ -172,7 +172,7 @@ pub struct AskDigest {
     pub after: Option<String>,
 }
 
-/// What a store holds at one moment.
+/// The digest of a store at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerDigest {
     /// SHA-256 of each group or key, hexadecimal, at most [`DIGEST_KEYS_MAX`], the first in order.

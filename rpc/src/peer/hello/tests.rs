@@ -51,7 +51,7 @@ fn an_older_copy_of_a_store_is_not_followed() {
     assert!(refusal.message.contains("1.1/2") && refusal.message.contains("1.1/3"), "{refusal}");
     let newer = Here { last: at(4), ..here() };
     hello().check(&newer).unwrap();
-    // Whoever asks how it stands is told.
+    // A caller that asks how it stands gets an answer.
     let control = Hello { purpose: Purpose::Control, ..hello() };
     control.check(&older).unwrap();
     // A version that did not say so knows of nothing.
@@ -105,7 +105,7 @@ fn only_who_is_meant_accepts() {
         (h.to, h.from.store, h.purpose) = (StoreId::NONE, StoreId::NONE, Purpose::Control);
     };
     assert_eq!(accepted(&asks_who), Ok(()));
-    // Whoever has no store is nobody that was meant.
+    // A node without a store cannot be the one that was meant.
     let nobody = Here { store: StoreId::NONE, ..here() };
     assert!(hello().check(&nobody).is_err());
 }

@@ -1,4 +1,4 @@
-//! Who holds how many connections.
+//! The number of connections that each peer holds.
 
 use std::collections::HashMap;
 use std::sync::Arc;

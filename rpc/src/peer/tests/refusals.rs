@@ -1,4 +1,4 @@
-//! Who is not answered.
+//! The callers that get no answer.
 
 use std::io;
 

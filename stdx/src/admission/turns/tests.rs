@@ -99,7 +99,7 @@ fn whoever_gives_up_keeps_nobody_waiting() {
     drop(gone);
     drop(held);
     let held = polled(waiting).expect("the other one is gone");
-    // One that was served and did not look is no loss either.
+    // A turn that was given and not taken is no loss either.
     let unseen = asks(&turns, 3, 3, 1).unwrap_err();
     drop(held);
     drop(unseen);

@@ -19,7 +19,7 @@ const TOO_MANY: usize = 420;
 const CROWD: usize = 10_000;
 /// Files that a test needs for them.
 const FILES_FOR_CROWD: u64 = 12_000;
-/// What one of them may cost the master.
+/// Most memory of the master that one of them may cost.
 const IDLE_KIB_MAX: usize = 12;
 /// Clients that come and go.
 const VANISHING: usize = 400;
@@ -52,7 +52,8 @@ fn idle_and_vanishing_clients_harm_nobody() {
     ];
     for at in 0..VANISHING {
         let mut stream = UnixStream::connect(&socket).unwrap();
-        // Who comes while too many of those before are not yet missed is turned away at once.
+        // A client that comes while the master has yet to miss too many earlier ones is turned away at
+        // once.
         let sent = stream.write_all(parts[at % parts.len()]);
         if at % 8 == 2 && sent.is_ok() {
             drop(stream.write_all(&[3]));

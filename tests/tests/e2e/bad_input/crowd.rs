@@ -33,9 +33,9 @@ const JOBS: usize = 500;
 const COMMENT_BYTES: usize = 2_000;
 /// Depth of what is nested too deep.
 const DEPTH: usize = 20_000;
-/// What the crowd may have cost the master in memory at the most: eight requests of eight MiB that are
-/// read at the same time, fifty answers of more than a megabyte that wait for their readers, and as much
-/// again for buffers that grow, with some room. Every giant kept would be twice as much.
+/// The most memory that the crowd may cost the master, with some room. Eight requests of eight MiB are
+/// read at the same time. Fifty answers of more than a megabyte wait for their readers. Buffers that
+/// grow take as much again. Every giant kept would be twice as much.
 const COST_KIB_MAX: usize = 400 << 10;
 
 /// The most memory that a process ever had, in KiB.

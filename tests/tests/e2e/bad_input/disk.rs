@@ -205,7 +205,7 @@ fn a_broken_file_stops_the_start_with_its_name() {
     assert_eq!(cluster.status(1), "success");
 }
 
-/// Where an opcode first lies in the journal.
+/// The segment and offset at which the journal first has an opcode.
 fn first_record(journal: &Path) -> (u32, usize) {
     let wanted = b"OP_TEST_DELAY";
     let mut begin = vec![0; 64 << 10];
@@ -293,7 +293,7 @@ fn an_agent_with_a_full_disk_ends_when_asked() {
     cluster.wait_for_facts(&host.name);
 }
 
-/// What nearly fills a job of a master with a small journal.
+/// Bytes that nearly fill a job of a master with a small journal.
 const LARGE: usize = 900 << 10;
 /// More changes of such a job than the journal holds.
 const CHANGES: i32 = 100;

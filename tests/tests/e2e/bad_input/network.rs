@@ -21,7 +21,7 @@ const PACKETS: u32 = 2_000;
 const BROADCAST: Ipv4Addr = Ipv4Addr::new(10, 69, 0, 63);
 /// Length of a DHCP packet without options, RFC 2131 section 2, and of the magic cookie.
 const FIXED_BYTES: usize = 236 + 4;
-/// What begins the options, RFC 2131 section 3.
+/// The beginning of the options, RFC 2131 section 3.
 const COOKIE: [u8; 4] = [99, 130, 83, 99];
 
 fn call(identity: NodeIdentity, host: &Host) -> Result<rpc::calls::NodeFacts, RpcError> {
@@ -177,7 +177,7 @@ fn noise_at_the_agents_ports_disturbs_nobody() {
     for at in 0..NOISY {
         for port in [model::layout::RPC_PORT, model::layout::BOOT_PORT] {
             let mut stream = TcpStream::connect((cluster.master.address, port)).unwrap();
-            // Whoever is turned away at once cannot be written to.
+            // A connection that is turned away at once cannot be written to.
             drop(stream.write_all(parts[at % parts.len()]));
             noisy.push(stream);
         }

@@ -1,4 +1,4 @@
-//! Who may call agents: lists that are told late, and a master that an agent does not know.
+//! Permission to call agents: lists that are told late, and a master that an agent does not know.
 
 use model::cluster_status::CandidateState;
 use tests::candidates::{LONG, status};
@@ -58,7 +58,7 @@ fn an_agent_that_was_away_learns_of_new_candidates_by_itself() {
     let _resent = cluster.gnt("cluster redist-conf").ok();
     cluster.fail_over(&n4);
     let _called = cluster.gnt(&call_all(&[&n3, &n4])).ok();
-    // Who is none any more is forgotten as well.
+    // A node that is no candidate any more is forgotten as well.
     cluster.kill_agent(&n3);
     let _demoted = cluster.gnt("cluster modify -C 3").ok();
     let _demoted = cluster.gnt(&format!("node modify -C no {MASTER}")).ok();

@@ -1,4 +1,4 @@
-//! Nodes that cannot be believed, and majorities that are not there: each ends in a state with a name
+//! Nodes that cannot be believed, and majorities that are not there. Each ends in a state with a name
 //! and a remedy, and nothing that was acknowledged is lost.
 
 use std::fs;
@@ -40,7 +40,7 @@ fn is_lost(cluster: &Cluster, id: u64) -> bool {
     }
 }
 
-/// The row of a node in what a machine is told that asks all.
+/// The row of a node in the answers to a machine that asks all.
 fn row(asker: &Host, node: &str) -> String {
     let check = role_check(asker).expect("it asks");
     let lines = check.lines();
@@ -147,7 +147,7 @@ fn wait_for_two_of_three(asker: &Host) {
 /// Something in the place of an agent, which shows its certificate and answers everything with text.
 struct Babbler {
     child: std::process::Child,
-    /// Says it again and again: whoever asks takes some.
+    /// Says it again and again: every client takes some of it.
     mouth: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -239,7 +239,7 @@ fn a_machine_of_another_cluster_at_a_nodes_address_is_named_and_told_nothing() {
     let few = cluster.gnt_on(&n2, "cluster master-failover --dry-run");
     assert!(few.stdout.contains("answers that count: 2 of 3 nodes, 1 of 3 voters"), "{few:?}");
     cluster.start_masterd(&cluster.master);
-    // Who starts again takes the role by itself: two at once would be another test.
+    // A node that starts again takes the role by itself: two at once would be another test.
     cluster.wait_for_master(&cluster.master);
     wait_for_two_of_three(&n2);
     cluster.fail_over(&n2);
@@ -309,14 +309,14 @@ fn a_candidate_whose_jobs_do_not_read_is_not_master_and_the_role_is_not_lost() {
     cluster.wait_for_standby(&n2, &n3.name);
 }
 
-/// A master's store of before there were candidates is put back where that machine is none any more.
+/// A master's store from before there were candidates is put back on a machine that is none any more.
 struct PutBack {
     cluster: Cluster,
     /// The first master, which has the old copy.
     n1: Host,
-    /// Who is master.
+    /// The present master.
     n2: Host,
-    /// What was acknowledged since.
+    /// The job that was acknowledged since.
     job: u64,
 }
 
@@ -369,7 +369,7 @@ fn a_store_of_before_there_were_candidates_is_not_started() {
     assert!(!ended.status.success(), "{said}");
     let wanted = format!("obeys {}, in epoch", n2.name);
     assert!(said.contains(&wanted) && said.contains("the node is invited anew"), "{said}");
-    // It knows one node. The log may have a table of before as well, by the candidate that it was.
+    // It knows one node. The log may have an earlier table as well, by the candidate that it was.
     let log = n1.masterd_log();
     let refused = log.rsplit_once(&format!("start as master of {}: refused", n1.name));
     let (_before, table) = refused.unwrap_or_else(|| panic!("{log}"));

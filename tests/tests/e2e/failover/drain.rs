@@ -57,13 +57,13 @@ fn what_waits_for_locks_runs_under_the_next_master() {
     for id in behind.iter().chain([&late]) {
         cluster.wait_for_status(*id, "waiting");
     }
-    // Who waits is canceled at once, whatever it waits for.
+    // A waiting job is canceled at once, whatever it waits for.
     for id in [behind[0], late] {
         let _told = cluster.gnt(&format!("job cancel {id}")).ok();
         cluster.wait_for_status(id, "canceled");
     }
     assert_eq!(cluster.status(running), "running");
-    // What it ends may be the leadership before its answer.
+    // The leadership may end by it, before its answer.
     let _told = cluster.gnt(&format!("job cancel {running}"));
     let moved = attempt.end();
     assert!(moved.ok().contains("is the master, in epoch"), "{moved:#?}");
@@ -107,7 +107,7 @@ fn whoever_asked_for_the_role_and_left_meanwhile_costs_no_reign() {
     wait_for("its word", LONG, || {
         cluster.master.masterd_log().contains("who asked for it has left").then_some(())
     });
-    // That it is back by the time does not have it lead.
+    // Its return in time does not make it the master.
     cluster.start_masterd(&n2);
     cluster.wait_for_standby(&n2, MASTER);
     assert_eq!(cluster.status(running), "running");
@@ -143,7 +143,8 @@ fn whoever_is_to_have_the_role_and_fell_silent_meanwhile_costs_no_reign() {
 #[test]
 fn a_master_that_ends_lets_opcodes_call_agents_to_their_end() {
     let (cluster, n2, _n3) = three();
-    // What the master is its own majority for must be over: it has looked since there are voters.
+    // The time in which the master is its own majority must be over: it has looked since there are
+    // voters.
     let _looked = cluster.gnt("debug delay 0.3").ok();
     // Its second call begins when the master has been ending for longer than a cut-off one may change
     // anything.

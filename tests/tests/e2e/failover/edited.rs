@@ -61,7 +61,7 @@ fn a_replica_that_was_edited_by_hand_is_named_by_itself_when_it_has_the_role() {
         assert!(told.contains(word), "{told}");
     }
 
-    // What it says is done.
+    // The test follows its advice.
     assert!(told.contains("`gnt cluster master-failover` there"), "{told}");
     cluster.fail_over(&n1);
     assert_eq!(cluster.status(known), "success");
@@ -85,7 +85,7 @@ fn who_reads_a_lower_job_id_than_was_given_is_not_the_master() {
     let known = cluster.submit("debug delay 0");
     cluster.wait_for_status(known, "success");
     cluster.wait_for_same_files(&[&n1, &n2, &n3]);
-    // What is left of the queue fits together.
+    // The rest of the queue fits together.
     cluster.stop_masterd(&n2);
     let queue = n2.layout().data().join("queue");
     let serial = queue.join("serial");
@@ -110,7 +110,7 @@ fn who_reads_a_lower_job_id_than_was_given_is_not_the_master() {
     cluster.fail_over(&n3);
     assert_eq!(cluster.status(known), "success");
     assert_eq!(cluster.submit("debug delay 0"), known + 1);
-    // One that does not read at all does not cost the master its role.
+    // A queue that cannot be read at all does not cost the master its role.
     cluster.start_masterd(&n1);
     cluster.wait_for_standby(&n1, &n3.name);
     cluster.stop_masterd(&n2);

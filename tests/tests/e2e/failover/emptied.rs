@@ -36,7 +36,7 @@ fn a_master_that_lost_its_store_claims_no_other_one_and_is_a_candidate_again() {
     let refused = refusal(&n1).expect("it is no master");
     assert!(refused.contains("`gnt cluster status` here says what to do"), "{refused}");
 
-    // What it says is done.
+    // The test follows its advice.
     cluster.fail_over(&n2);
     cluster.wait_for_standby(&n1, &n2.name);
     assert_eq!(missing_store(&n1), None);

@@ -114,8 +114,8 @@ fn a_submission_under_way_at_the_end_of_the_master_is_there_once() {
     assert_eq!(new, told);
 }
 
-/// The master ends for as long as its opcode runs, and says of all that comes meanwhile that it has
-/// not done it: none of that counts as sent.
+/// The master takes as long to end as its opcode runs. It answers each request meanwhile that it has not
+/// done it: no such request counts as sent.
 #[test]
 fn a_submission_through_a_standby_outlasts_the_restart_of_a_busy_master() {
     let (cluster, _n2, n3) = three();
@@ -138,7 +138,7 @@ fn a_submission_through_a_standby_outlasts_the_restart_of_a_busy_master() {
     assert_eq!([cluster.status(running), cluster.status(id)], ["error", "success"]);
 }
 
-/// What a change that changes nothing is refused with, if it is.
+/// The error of a change that changes nothing, if it is refused.
 fn refused_change(host: &Host) -> Option<String> {
     let mut client = luxi::Client::connect(&host.layout().luxi_socket()).ok()?;
     let call = luxi::method::SetDrainFlag { drained: false };

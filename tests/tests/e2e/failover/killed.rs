@@ -1,4 +1,4 @@
-//! Masters that are killed: what was acknowledged is there, exactly once, on whoever comes next.
+//! Masters that are killed: what was acknowledged is there, exactly once, on the next master.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn nothing_that_was_acknowledged_is_lost_by_a_failover() {
         let reason = failed["opresult"][0].to_string();
         assert!(reason.contains("OpExecError") && reason.contains("master"), "{reason}");
         cluster.wait_for_status(waiting, "success");
-        // Who was master is a standby by itself.
+        // A former master becomes a standby by itself.
         cluster.start_masterd(dead);
         cluster.wait_for_standby(dead, &next.name);
         cluster.wait_for_votes(dead, 3);
@@ -101,7 +101,7 @@ fn one_of_three_is_no_master() {
     let told = refusal(&n3).unwrap();
     assert!(told.contains("a standby"), "{told}");
 
-    // The master of before comes back alone: it says what it waits for, and takes no jobs.
+    // The former master comes back alone: it says what it waits for, and takes no jobs.
     cluster.kill_host(&n3);
     cluster.start_agent(&n1);
     cluster.start_masterd(&n1);
@@ -138,7 +138,7 @@ fn a_master_without_a_majority_acknowledges_nothing() {
     pass(Duration::from_millis(300));
     assert!(!asked.is_finished(), "acknowledged without a majority");
     cluster.start_masterd(&n2);
-    // By itself, without losing its role or what was told before.
+    // By itself, without losing its role or its earlier answers.
     let after = asked.join().unwrap().unwrap().0;
     assert_eq!(after, before + 1);
     cluster.wait_for_status(after, "success");

@@ -1,4 +1,4 @@
-//! What monitoring is told on any candidate, and by a check of the cluster.
+//! Monitoring on any candidate, and by a check of the cluster.
 
 use tests::candidates::LONG;
 use tests::cluster::{Cluster, Host, PATIENCE};

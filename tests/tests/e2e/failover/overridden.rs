@@ -34,7 +34,7 @@ fn overridden(cluster: &mut Cluster, host: &Host) -> String {
     told
 }
 
-/// What a machine keeps aside.
+/// The stores that a machine keeps aside.
 fn aside(host: &Host) -> Vec<PathBuf> {
     let entries = fs::read_dir(host.layout().data().join("aside")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().path()).collect()
@@ -47,7 +47,7 @@ fn assert_aside(host: &Host, job: u64) {
     assert!(reason.contains(&host.name) && reason.contains("since the override"), "{reason}");
     assert!(kept[0].join("store.json").exists());
     let key = format!("queue/job-{job}");
-    // Who is alone may not have been told that it was committed.
+    // A node that is alone may not have been told that the job was committed.
     let holds = kept[0].join(&key).exists() || kept[0].join("tail").join(&key).exists();
     assert!(holds, "what was cut is there");
 }
@@ -201,7 +201,7 @@ fn who_was_overridden_and_is_master_apart_is_not_put_aside_by_a_mere_start() {
     });
     assert!(is_master(&n1) && !is_master(&n2));
     assert_eq!(done(&cluster), acknowledged + 1);
-    // That one is chosen after all.
+    // The operator chooses n2 after all.
     let taken = cluster.gnt_on(&n2, "cluster master-failover");
     assert!(taken.ok().contains("n2.example is the master, in epoch"), "{taken:#?}");
     cluster.master = n2.clone();

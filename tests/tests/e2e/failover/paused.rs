@@ -51,7 +51,7 @@ fn a_master_that_slept_is_none_when_it_wakes() {
     assert!(answered.is_err(), "a job of a master that is none was acknowledged: {answered:?}");
     wait_for("the old master to stop", LONG, || refusal(&n1));
     cluster.wait_for_standby(&n1, &n2.name);
-    // What it began and went on with is as the new master said.
+    // Jobs that it began and went on with are as the new master said.
     assert_eq!(running(chain), chain_failed);
     assert_eq!(running(long), long_failed);
     let next = cluster.submit(&call_all(&[&n1, &n3]));

@@ -1,4 +1,4 @@
-//! Who is a candidate, who is none any more, and two who want the role at once.
+//! Nodes that become candidates or are none any more, and two that want the role at once.
 
 use tests::candidates::{LONG, is_master, refusal, status};
 use tests::cluster::{Cluster, Host, MASTER};

@@ -9,7 +9,7 @@ use tests::run::wait_for;
 use super::renewed::{agent_answers, copied, member_answers};
 use super::{call_all, three};
 
-/// That a copy of a node's files opens nothing at these machines.
+/// Asserts that a copy of a node's files opens nothing at these machines.
 fn opens_nothing(files: &model::layout::Layout, hosts: &[&Host]) {
     for host in hosts {
         wait_for(&format!("refusals by {}", host.name), PATIENCE, || {
@@ -39,7 +39,7 @@ fn a_candidate_that_lives_is_removed_and_holds_nothing() {
         (told.stdout.trim() == "reached").then_some(())
     });
     let files = copied(&cluster, &n3);
-    // What an override once cut there, and somebody has seen.
+    // The store that an override once cut there, and somebody has seen.
     let kept = n3.layout().data().join("aside/20261122-111500-member-2");
     std::fs::create_dir_all(&kept).unwrap();
     let removed = cluster.gnt(&format!("node remove --yes {}", n3.name));

@@ -45,7 +45,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// Asks the agent of a machine as whoever has these files.
+/// Asks the agent of a machine as a holder of these files.
 pub(super) fn agent_answers(files: &Layout, host: &Host) -> Result<(), RpcError> {
     let (identity, membership) = NodeIdentity::load(files).unwrap();
     let target = NodeTarget {
@@ -62,7 +62,7 @@ pub(super) fn agent_answers(files: &Layout, host: &Host) -> Result<(), RpcError>
     })
 }
 
-/// Asks the `masterd` of a machine as whoever has these files.
+/// Asks the `masterd` of a machine as a holder of these files.
 pub(super) fn member_answers(files: &Layout, host: &Host) -> Result<(), PeerError> {
     let (identity, membership) = NodeIdentity::load(files).unwrap();
     let target = PeerTarget {
@@ -158,7 +158,7 @@ fn a_new_certificate_is_shown_when_all_members_know_it() {
             // One may come while the word is carried from the store to the door.
             assert!(refused <= 2, "{round}: {} refused it {refused} times", host.name);
         }
-        // What was committed last is old news, as in a cluster where nothing happens.
+        // The last commit is old news, as in a cluster where nothing happens.
         pass(std::time::Duration::from_millis(300));
     }
 }
@@ -189,7 +189,7 @@ fn a_renewal_that_is_cut_short_is_ended_by_the_next_one() {
         assert_eq!(recorded(&cluster)[1], held(&n2).to_string(), "{round}");
         let _verified = cluster.gnt("cluster verify").ok();
     }
-    // Who could not be told would refuse the others for good.
+    // A node that could not be told would refuse the others for good.
     let before = recorded(&cluster);
     cluster.kill_agent(&n3);
     let left = cluster.gnt("cluster renew-crypto");
@@ -206,8 +206,8 @@ fn a_renewal_that_is_cut_short_is_ended_by_the_next_one() {
     wait_for("a job on the others", LONG, || {
         (cluster.gnt(&call_all(&[&cluster.master, &n2])).code() == 0).then_some(())
     });
-    // Taken back, it takes calls from the certificates of now, though its master's epoch is the one
-    // in which it was told of those of before.
+    // Taken back, it takes calls from the present certificates, though its master's epoch is the one
+    // in which it learnt the earlier ones.
     let token = cluster.token(&n3, &["--again"]);
     let _added = cluster.gnt(&format!("node add --readd n3.example --secret {token}")).ok();
     cluster.wait_for_facts(&n3.name);

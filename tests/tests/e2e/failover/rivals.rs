@@ -19,7 +19,7 @@ fn of_two_failovers_one_wins_and_the_other_names_the_winner() {
         });
         attempt
     });
-    // What it ends may be the leadership before its answer.
+    // The leadership may end by it, before its answer.
     let _told = cluster.gnt(&format!("job cancel {running}"));
 
     let ended = attempts.map(tests::run::Running::end);

@@ -116,8 +116,8 @@ fn what_a_master_lacks_that_was_put_back_within_its_reign_the_other_one_keeps() 
     });
 }
 
-/// The only voter's store is an older copy: neither it nor who would be elected by it is master, and
-/// the other one goes on with all that was acknowledged.
+/// The only voter's store is an older copy. Neither that voter nor a node that it would elect is master.
+/// The other node goes on with all that was acknowledged.
 fn put_back(copy: impl FnOnce(&mut Cluster, &Path)) {
     let (mut cluster, hosts) = Cluster::begin_with_candidates(2);
     let (n1, n2) = (cluster.master.clone(), hosts[0].clone());
@@ -147,7 +147,7 @@ fn put_back(copy: impl FnOnce(&mut Cluster, &Path)) {
     cluster.wait_for_master(&n2);
     cluster.master = n2.clone();
     cluster.wait_for_status(last, "success");
-    // The other one begins anew, and its copy of before is kept.
+    // The other one begins anew, and its earlier copy is kept.
     cluster.wait_for_standby(&n1, &n2.name);
     cluster.wait_for_same_files(&[&n1, &n2]);
     assert!(n1.layout().data().join("aside").read_dir().unwrap().next().is_some());

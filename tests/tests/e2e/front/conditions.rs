@@ -130,7 +130,7 @@ fn of_two_changes_that_rest_on_one_state_one_is_made() {
         let (status, told) = front.change(&tag, &other);
         assert_eq!(status, 412, "{other:?}: {told}");
     }
-    // What has no state to rest on says so.
+    // A change that has no state to rest on is refused.
     assert_eq!(front.change("\"x\"", &["-X", "PUT", "/2/redistribute-config"]).0, 400);
 }
 

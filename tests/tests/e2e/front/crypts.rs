@@ -16,7 +16,7 @@ const MACHINES: &str =
     r#"[{"serial": "SN1", "role": "worker"}, {"serial": "SN2", "role": "worker"}]"#;
 const DISK: &str = "/api/v1/crypts/SN1/pci-0000:00:1f.2-ata-3";
 
-/// What a front door is asked to log: everything, since a key must not be in it.
+/// The log filter of a front door: everything, since a key must not be in it.
 const TRACE: [&str; 2] = ["--log-filter", "trace"];
 
 fn register(front: &Front) {

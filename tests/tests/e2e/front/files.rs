@@ -268,7 +268,7 @@ fn the_door_of_a_standby_names_the_master_for_uploads() {
     let told = front.answer("alice", &options);
     assert_eq!(refused(&told, &format!("of the master, {}", master.name)), 421);
     assert_eq!(spooled(&front), 0);
-    // What is uploaded there comes to all candidates, and each gives it.
+    // An upload at the master comes to all candidates, and each gives it.
     let _added = front.cluster.gnt(&format!("asset add data {file}")).ok();
     let got = wait_for("the asset", PATIENCE, || {
         let (status, body) = front.answer("bob", &["/api/v1/assets/data"]);

@@ -1,4 +1,4 @@
-//! What sabakan's own clients send, byte for byte as Go writes it: `sabactl` 3.1.9, and the query of
+//! Requests of sabakan's own clients, byte for byte as Go writes them: `sabactl` 3.1.9, and the query of
 //! sabakan-state-setter.
 
 use serde_json::{Value, json};

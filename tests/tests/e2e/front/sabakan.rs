@@ -7,8 +7,8 @@ use tests::run::{Ended, run};
 
 use super::Front;
 
-/// The requests of the specification, with its blanks and line breaks. Where one says `http://`, it says
-/// `https://` here: the front door speaks nothing else.
+/// The requests of the specification, with its blanks and line breaks. Its `http://` is `https://` here:
+/// the front door speaks nothing else.
 const SET_RULES: &str = r#"curl -XPUT localhost:8888/api/v1/config -d '
 {
    "max-nodes-in-rack": 28,

@@ -198,11 +198,11 @@ fn machines_are_asked_for_and_set_by_graphql() {
     assert_eq!(front.put("alice", "/api/v1/crypts/s1/sda", "secret").0, 201);
     assert_eq!(set("alice", "s1", "RETIRING").1, "RETIRING");
     assert_eq!(set("alice", "s1", "RETIRED"), refused("ENCRYPTION_KEY_EXISTS"));
-    // What a browser sends to another site without asking.
+    // A browser sends this to another site without asking.
     let plain =
         ["-H", "Content-Type: text/plain", "-d", "{\"query\": \"{ __typename }\"}", "/graphql"];
     assert_eq!(front.answer("alice", &plain).0, 415);
-    // What stands in a link reads alone.
+    // A query in a link only reads.
     let asked = |user: &str, query: &str| {
         let query =
             ["-G", "--data-urlencode", query, "--data-urlencode", "variables={\"s\":\"s1\"}"];

@@ -159,7 +159,7 @@ fn what_is_refused_is_in_the_audit_log() {
     let told = front.cluster.gnt("log --user alice");
     assert!(told.ok().contains("OP_TAGS_SET"), "{told:?}");
 
-    // Who goes on guessing is an alarm.
+    // A client that goes on guessing raises an alarm.
     let door = &front.cluster.master;
     assert_eq!(alarm(door, "wrong-passwords"), None);
     for _ in 0..20 {

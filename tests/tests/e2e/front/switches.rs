@@ -1,4 +1,4 @@
-//! What a request may say behind its path, and what of it no log has.
+//! Queries behind the path of a request, and the parts of them that no log has.
 
 use std::os::unix::fs::PermissionsExt as _;
 

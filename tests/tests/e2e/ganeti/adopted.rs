@@ -44,7 +44,7 @@ fn adopted() -> Option<(Cluster, String)> {
     Some((cluster, told))
 }
 
-/// What Ganeti's code says of its jobs: number, status, and whether it is archived.
+/// The jobs as Ganeti's code tells them: number, status, and whether each is archived.
 fn jobs(told: &str) -> Vec<(u64, &str, bool)> {
     let words = told.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     words.map(|words| (words[0].parse().unwrap(), words[1], words[2] == "archived")).collect()
@@ -67,7 +67,7 @@ fn jobs_of_ganeti_are_taken_over() {
     for (id, status, archived) in &theirs {
         let job = cluster.job(*id, "status,archived");
         assert_eq!(job["archived"], *archived, "job {id}");
-        // What was not over goes on as it does when one of our masters is followed by the next.
+        // An unfinished job goes on as it does when one of our masters is followed by the next.
         let expected = match (id, *status) {
             (8 | 9, "running" | "canceling") | (6 | 11, "queued") => "error",
             (5 | 7 | 10 | 12, "queued" | "waiting") => "success",

@@ -6,7 +6,7 @@ use tests::cluster::{Cluster, MASTER};
 use tests::ganeti::Ganeti;
 use tests::run::{Ended, run};
 
-/// What a client says that does not know what to make of an answer.
+/// Words of a client that does not know what to make of an answer.
 const BEWILDERED: [&str; 3] = ["Traceback", "Queried for unknown fields", "Unhandled"];
 
 /// A cluster, and a root directory in which Ganeti's clients find its socket where they look.
@@ -55,7 +55,7 @@ impl Clients {
         self.run(words[0], &words[1..])
     }
 
-    /// What a client prints that ends well.
+    /// The output of a client that ends well.
     pub(super) fn ok(&self, line: &str) -> String {
         self.line(line).ok().to_owned()
     }

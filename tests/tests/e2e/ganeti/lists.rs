@@ -29,7 +29,7 @@ fn fields(what: &str) -> Vec<(&'static str, &'static str)> {
     cells.filter(|cells| cells[0] == what).map(|cells| (cells[1], cells[2])).collect()
 }
 
-/// What we compare our tables with is what the installed version has.
+/// The installed version has the fields with which we compare our tables.
 #[test]
 fn the_installed_version_has_the_fields_that_we_know() {
     let Some(ganeti) = Ganeti::find("Ganeti's tables of fields") else { return };

@@ -8,7 +8,7 @@ use super::{Agree, Both, HOLD, with_jobs};
 const LONG: &str = "debug delay 1000 --no-locks";
 
 impl Both {
-    /// What became of a job.
+    /// The outcome of a job.
     fn end(&self, id: u64) -> Value {
         self.cluster.job(id, "status,opstatus,opresult")
     }
@@ -25,7 +25,7 @@ fn jobs_are_killed_alike() {
         ids
     };
     let kill = "gnt-job cancel --kill --yes-do-it";
-    // One that runs, and one that waits for the locks of another; then again, as they are over.
+    // A job that runs, and a job that waits for the locks of another; then both again, as they are over.
     for (line, status) in [(LONG, "running"), (HOLD, "waiting")] {
         let (one, other) = pair(line, status);
         for _ in 0..2 {

@@ -84,7 +84,7 @@ fn a_job_that_succeeded_has_done_its_work() {
     }
     assert!(known.len() > 20, "there was no load: {}", known.len());
 
-    // What is free is free, and no more: the rack's indices agree with its machines.
+    // The free indices are free, and no more: the rack's indices agree with its machines.
     let rows = cluster.gnt("machine list --json -o serial,rack -F rack==1").json();
     let free = RACK - rows.as_array().unwrap().len();
     let machine = |at| json!({"serial": format!("LAST{at}"), "rack": 1, "role": "worker"});

@@ -1,5 +1,5 @@
-//! From a machine of the inventory to a node of the cluster, by one chain of jobs: the machine fetches its
-//! configuration with the token, and runs the real agent.
+//! From a machine of the inventory to a node of the cluster, by one chain of jobs. The machine fetches
+//! its configuration with the token, and runs the real agent.
 
 use model::bmc::PowerState;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ impl Scene {
         jobs
     }
 
-    /// What its configuration does on a machine: writes the token to a file.
+    /// The work of its configuration on a machine: it writes the token to a file.
     fn configures(&self, host: &Host) -> String {
         let (text, status) = self.fetched(&host.address.to_string());
         assert_eq!(status, "200", "{text}");
@@ -108,7 +108,7 @@ fn a_machine_becomes_a_node_by_one_chain_of_jobs() {
     assert_eq!(row(added)["summary"], json!(["NODE_ADD(sn1.example)"]));
 
     let token = scene.configures(&host);
-    // Who asks from elsewhere gets nothing, and the machine itself the same again.
+    // A request from elsewhere gets nothing, and the machine itself the same again.
     let stranger = scene.cluster.host("n3");
     let (why, status) = scene.fetched(&stranger.address.to_string());
     assert!(

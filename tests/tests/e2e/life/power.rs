@@ -1,4 +1,4 @@
-//! What becomes of the power of machines: by jobs whose master dies, and behind an inspection.
+//! The power of machines: after jobs whose master dies, and behind an inspection.
 
 use bmc::simulated::{Odd, OddAnswers};
 use model::bmc::PowerState;
@@ -13,7 +13,7 @@ use crate::failover::alarm;
 const MAC: &str = "52:54:00:00:00:01";
 
 impl Scene {
-    /// What a ramdisk tells before it looks itself up.
+    /// Sends the inventory that a ramdisk sends before it looks itself up.
     fn is_inspected(&self, memory_mib: u32) {
         let agent = self.url.split("/api/").next().unwrap().to_owned();
         let inventory = json!({"inventory": {

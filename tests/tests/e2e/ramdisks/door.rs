@@ -71,7 +71,7 @@ impl Door {
         rows[0]["state"].as_str().unwrap().to_owned()
     }
 
-    /// What the store knows of the ramdisk.
+    /// The store's knowledge of the ramdisk.
     fn heard(&self) -> Value {
         let path = self.cluster.master.layout().data().join("power-cycles/SN1");
         let text = std::fs::read(path).unwrap_or_default();

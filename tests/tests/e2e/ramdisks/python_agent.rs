@@ -1,5 +1,5 @@
-//! ironic-python-agent as its authors publish it, in an environment of Python below `target/`. What it looks
-//! at of the machine is faked around it; nothing of it is changed.
+//! ironic-python-agent as its authors publish it, in an environment of Python below `target/`. The parts
+//! of the machine that it looks at are faked around it; nothing of it is changed.
 
 use std::fs::{self, File};
 use std::net::IpAddr;
@@ -40,8 +40,8 @@ const LSBLK: &str = r#"{"blockdevices": [{"kname": "vdz", "model": "DISK", "size
 const LSHW: &str = r#"{"id": "system", "class": "system", "product": "R630", "vendor": "Dell",
     "serial": "S1", "configuration": {}, "children": []}"#;
 
-/// What is started in a name space of mounts of its own: a card that is there, and
-/// the parameters of its kernel.
+/// The script that starts it in a mount namespace of its own: with a card that is there, and the
+/// parameters of its kernel.
 const START: &str = r#"
 set -e
 mount --make-rprivate /
@@ -61,15 +61,15 @@ pub(super) struct PythonAgent {
     version: String,
 }
 
-/// Whom it asks, and where it keeps what.
+/// The service that it asks, and the places of its files.
 pub(super) struct Asks<'a> {
     /// Its directory.
     pub(super) dir: &'a Path,
     /// Its address.
     pub(super) address: IpAddr,
-    /// Who serves it.
+    /// The URL of that service.
     pub(super) url: &'a str,
-    /// The authority of that one's certificate.
+    /// The authority of the service's certificate.
     pub(super) authority: Option<PathBuf>,
 }
 
@@ -101,7 +101,7 @@ pub(super) fn start(asks: &Asks<'_>, card: &str) -> Option<PythonAgent> {
     let nobody = format!("http://{}:9", place::address());
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", START, "sh"]).arg(program);
-    // What the boot script of an agent gives to a kernel.
+    // The parameters that the boot script of an agent gives to a kernel.
     let parameters = format!(
         "quiet ipa-api-url={nobody},{url} ipa-inspection-callback-url={url}/v1/continue_inspection"
     );
@@ -165,7 +165,7 @@ fn installed(version: &str) -> Result<PathBuf, String> {
 }
 
 impl PythonAgent {
-    /// What it logged.
+    /// Its log.
     pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }

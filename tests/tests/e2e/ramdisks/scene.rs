@@ -73,7 +73,7 @@ impl Scene {
         scene
     }
 
-    /// Where machines ask.
+    /// The URL that machines ask.
     pub(super) fn url(&self) -> String {
         format!("http://{}", SocketAddr::new(self.address, BOOT_PORT))
     }
@@ -142,7 +142,7 @@ impl Scene {
         self.runtime.block_on(self.client.call(&self.target(), push, meta())).unwrap();
     }
 
-    /// What the agent would tell the master.
+    /// The events that the agent would tell the master.
     pub(super) fn seen(&self) -> Vec<Value> {
         let call = Exchange { incarnation: None, acknowledged: 0, wait_ms: 0 };
         let told = self.runtime.block_on(self.client.call(&self.target(), call, meta())).unwrap();

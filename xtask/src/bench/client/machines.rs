@@ -15,7 +15,7 @@ use super::{ClientFailure, Tally, keep, succeed};
 use crate::bench::front::LABEL;
 use crate::bench::register::serial;
 
-/// What a client asks for, again and again.
+/// The request that a client sends again and again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Question {
     /// One machine, by its serial number.

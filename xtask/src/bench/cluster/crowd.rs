@@ -10,7 +10,7 @@ use crate::programs;
 
 /// The package with the example that is many agents, and its name.
 const CROWD: (&str, &str) = ("noded", "crowd");
-/// What the line begins with in which it tells why it ends.
+/// The beginning of the line in which it tells why it ends.
 const COMPLAINT: &str = "crowd: ";
 /// First numbers of its agents' addresses: those of other nodes end below.
 const NETWORK: u8 = 251;

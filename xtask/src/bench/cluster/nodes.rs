@@ -17,7 +17,7 @@ use crate::stage::Stage;
 
 /// First numbers of their addresses: those of the tests begin below.
 const NETWORK: u8 = 240;
-/// Where the daemons serve metrics.
+/// The port on which the daemons serve metrics.
 const METRICS_PORT: u16 = 1_815;
 /// A port for DHCP that needs no privilege.
 const DHCP_PORT: u16 = 10_067;

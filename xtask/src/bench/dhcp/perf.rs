@@ -14,7 +14,7 @@ use crate::needs;
 /// Microseconds that it waits for answers behind the last question.
 const LATE_US: &str = "1000000";
 
-/// What it came to.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Questions, of both kinds.
@@ -37,7 +37,7 @@ impl Found {
         if self.sent == 0 { 1.0 } else { count_as_number(lost) / count_as_number(self.sent) }
     }
 
-    /// What the clients asked for in a second, which may be less than they should.
+    /// DISCOVERs of the clients in a second, which may be fewer than they should.
     pub(super) fn asked_per_second(&self) -> f64 {
         count_as_number(self.asked) / self.seconds
     }

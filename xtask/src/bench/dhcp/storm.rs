@@ -26,7 +26,7 @@ pub const RETRY: Duration = Duration::from_secs(4);
 const COLLECT: [(&str, Duration); 2] =
     [("firmware", Duration::from_millis(3_800)), ("system", Duration::ZERO)];
 
-/// What the machines are told.
+/// The arguments of the machines.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// How many
@@ -40,7 +40,7 @@ pub struct Arguments {
     pub seconds: u64,
 }
 
-/// What the machines saw, as a line of JSON.
+/// The findings of the machines, as a line of JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Seen {
     /// Machines that have a lease.

@@ -18,7 +18,6 @@ pub(in crate::bench) const DONE: &str = "function done(s, latency)
 end
 ";
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     pub(super) method: &'static str,
@@ -28,7 +27,7 @@ pub(super) struct Request {
     pub(super) has_body: bool,
 }
 
-/// What came of it.
+/// The outcome of a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::bench) struct Found {
     pub(in crate::bench) per_second: f64,
@@ -48,7 +47,7 @@ pub(super) fn run(
     measured(&script, &door.url("/"), (CONNECTIONS, seconds))
 }
 
-/// What comes of a script, which ends with [`DONE`].
+/// The outcome of a script, which ends with [`DONE`].
 pub(in crate::bench) fn measured(
     script: &str,
     url: &str,

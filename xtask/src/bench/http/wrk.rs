@@ -15,7 +15,7 @@ const HOSTS: u8 = 4;
 const CONNECTIONS: &str = "16";
 /// Last number of the first host's address.
 const FIRST: u8 = 10;
-/// What each tells at its end: bytes, microseconds, and failures.
+/// The report of each at its end: bytes, microseconds, and failures.
 const REPORT: &str = "done = function(s)
   local e = s.errors
   print('found', s.bytes, s.duration, e.connect + e.read + e.write + e.status + e.timeout)

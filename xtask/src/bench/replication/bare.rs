@@ -1,4 +1,4 @@
-//! What a commit of three members costs this machine at least: the same records, on the same disk and
+//! The least that a commit of three members costs this machine. The same records go on the same disk and
 //! over the same loopback, by threads that do nothing else. No TLS, no files, no client, and nothing is
 //! decided.
 
@@ -25,7 +25,7 @@ const COMMIT_MAX_SECONDS: i64 = 30;
 /// Bytes of an acknowledgement.
 const ACK_BYTES: usize = 64;
 
-/// What could not be measured.
+/// The measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BareError {
     /// The disk could not be written.
@@ -57,7 +57,8 @@ fn log_in(dir: &Path, name: &str) -> Result<Appender, BareError> {
     Ok(Appender::prepare(&place)?)
 }
 
-/// Who sends records to followers, and makes them durable itself meanwhile. Its threads end with it.
+/// The sender of records to followers, which makes them durable itself meanwhile. Its threads end with
+/// it.
 struct Leader {
     followers: [Follower; FOLLOWERS],
     log: SyncSender<()>,

@@ -16,12 +16,12 @@ const AGENTS_QUICK: &[u32] = &[10, 100];
 /// Clients, and jobs of a submission.
 const LOAD: Load = Load { clients: 16, jobs: 1 };
 
-/// Turns of each cluster, shorter than usual: what is to be seen is small beside what the machine's moods
-/// make of two turns that are further from each other.
+/// Turns of each cluster, shorter than usual. The difference is small beside the machine's moods between
+/// two turns that are further from each other.
 const CROWD_TURNS: usize = 32;
 /// Turns before those that count: a cluster that was just begun is slower.
 const WARM_UP_TURNS: usize = 8;
-/// What the time of a load is parted by for one of them.
+/// The divisor of a load's time for one of them.
 const CROWD_PARTS: u32 = 16;
 
 /// How long the master is looked at in each turn until it rests.
@@ -30,11 +30,11 @@ const REST_TURN: Duration = Duration::from_secs(3);
 const REST_TURNS_MAX: usize = 40;
 /// Turns in a row that are alike where it rests: what agents are told of new nodes ends slowly.
 const REST_TURNS: usize = 5;
-/// What these may differ by, as a part of a processor.
+/// The most that these turns may differ by, as a part of a processor.
 const REST_WITHIN: f64 = 0.01;
 
-/// What the master takes of a processor while nobody wants anything of it, once it has told all agents what
-/// is new since the last of them came.
+/// The master's part of a processor at rest. It rests once nobody wants anything of it, and all agents
+/// know what is new since the last of them came.
 fn at_rest(master: &Cluster) -> Result<f64, ClusterError> {
     let mut turns = Vec::new();
     loop {
@@ -52,7 +52,7 @@ fn at_rest(master: &Cluster) -> Result<f64, ClusterError> {
     }
 }
 
-/// What a job costs at each size. Another ten candidates that stay among ten agents have their turns
+/// The cost of a job at each size. Another ten candidates that stay among ten agents have their turns
 /// beside: they tell the machine's moods, which move the rate by more than any number of agents.
 pub(super) fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     let few = Nodes::start(setting, Which::Other, CANDIDATES)?;
@@ -90,7 +90,7 @@ pub(super) fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchE
     Ok(())
 }
 
-/// What one turn came to.
+/// The outcome of one turn.
 struct Turn {
     /// Jobs that succeeded in a second.
     jobs: f64,
@@ -100,7 +100,7 @@ struct Turn {
     cpu_per_job: f64,
 }
 
-/// What is told of turns: name, unit, and where it is.
+/// A figure of turns: name, unit, and where it is.
 type Told = (&'static str, &'static str, fn(&Turn) -> f64);
 
 const FIGURES: [Told; 3] = [

@@ -11,7 +11,7 @@ use crate::bench::queue::{Load, Until, measure};
 use crate::bench::report::{Report, Target};
 use crate::bench::{Setting, client};
 
-/// How often the role moves; the median counts, and the worst is told.
+/// How often the role moves; the median counts, and the worst is reported.
 const MOVES: usize = 10;
 /// The same with `--quick`.
 const MOVES_QUICK: usize = 4;
@@ -28,7 +28,7 @@ fn moves(setting: &Setting) -> usize {
     if setting.quick { MOVES_QUICK } else { MOVES }
 }
 
-/// The names under which times with many live jobs are told.
+/// The names under which times with many live jobs are reported.
 const LONG_QUEUE: &str = "replication.long_queue";
 /// The same with few.
 const SHORT_QUEUE: &str = "replication";
@@ -94,8 +94,8 @@ fn planned(
     Ok((times, gaps))
 }
 
-/// The longest time in which no submission is taken while `moved` happens: of one client, who submits
-/// one job after the other on a node that has them passed on to whoever is master.
+/// The longest time in which no submission is taken while `moved` happens. One client submits one job
+/// after the other on a node that has them passed on to the present master.
 fn gap(
     node: &Cluster,
     moved: impl FnOnce() -> Result<(), ClusterError>,
@@ -200,8 +200,8 @@ fn submits(cluster: &Cluster) -> bool {
     client::submit(&mut client, 1, 0.0).is_ok()
 }
 
-/// A candidate that is away while the master commits many batches, and then comes back: how many of
-/// them a second it takes, from its start on, beside how many the master made.
+/// A candidate is away while the master commits many batches, and then comes back. Its batches a second,
+/// from its start on, are compared with those that the master made.
 pub(super) fn catch_up(
     nodes: &Nodes,
     setting: &Setting,

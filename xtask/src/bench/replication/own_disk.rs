@@ -1,5 +1,5 @@
-//! What a commit of three voters costs where each has a disk of its own, as on machines of their own:
-//! on one disk they wait for each other's flushes. The processors stay shared.
+//! The cost of a commit of three voters that have a disk each, as on machines of their own. On one disk
+//! they wait for each other's flushes. The processors stay shared.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::programs::OwnDisk;
 /// Times of a flush: a disk with a cache that survives a power cut, and one without.
 const FLUSHES: [(&str, Duration); 2] =
     [("0.2ms", Duration::from_micros(200)), ("1ms", Duration::from_millis(1))];
-/// One client: whoever waits for one commit after the other.
+/// One client, which waits for one commit after the other.
 const LOAD: Load = Load { clients: 1, jobs: 1 };
 
 /// A commit with two further voters beside one of a master that is alone, for each time of a flush.

@@ -82,7 +82,7 @@ fn a_full_pool_takes_nobody_back() {
     Arc::make_mut(&mut config.cluster).candidate_pool_size = 1;
     let change = decided(&asked("n2", r#", "drained": false"#), &config).unwrap();
     assert_eq!(change.node.role, NodeRole::Regular);
-    // Who is asked for all the same is one too many.
+    // A candidate that is asked for all the same is one too many.
     let change = decided(&asked("n2", r#", "master_candidate": true"#), &config).unwrap();
     assert_eq!(change.node.role, NodeRole::Candidate);
     assert!(change.notes[0].contains("2 master candidates where 1 are wanted"), "{change:?}");

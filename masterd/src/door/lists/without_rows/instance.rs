@@ -75,7 +75,7 @@ const SIMPLE: &[FieldDefinition] = definitions! {
     "vcpus", "ConfigVCPUs", Number, "Number of processors";
 };
 
-/// What each disk has: field, title, kind and description.
+/// The fields of each disk: name, title, kind and description.
 const OF_DISKS: &[(&str, &str, FieldKind, &str)] = &[
     ("disk.name", "DiskName", FieldKind::Text, "Name"),
     ("disk.size", "Disk", FieldKind::Unit, "Size"),
@@ -83,7 +83,7 @@ const OF_DISKS: &[(&str, &str, FieldKind, &str)] = &[
     ("disk.uuid", "DiskUUID", FieldKind::Text, "UUID"),
 ];
 
-/// What each interface has; all of it is text.
+/// The fields of each interface; all of them are text.
 const OF_INTERFACES: &[(&str, &str, &str)] = &[
     ("nic.bridge", "NicBridge", "Bridge"),
     ("nic.ip", "NicIP", "IP address"),

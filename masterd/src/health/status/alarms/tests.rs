@@ -254,14 +254,14 @@ fn standbys() {
     let silent = HEARD_WITHIN_MS + 1;
     assert_eq!(kinds(&following(ProcessState::Standby, Some(silent))), ["leader-silent"]);
     assert_eq!(kinds(&following(ProcessState::Standby, None)), ["leader-silent"]);
-    // Whose own store is the older one is not sent to the master, whether that one is heard or not.
+    // A member with the older store is not sent to the master, whether that one is heard or not.
     for heard_ms in [None, Some(0)] {
         let mut forgot = following(ProcessState::Standby, heard_ms);
         forgot.standby.as_mut().unwrap().forgot = Some("it ends too early".to_owned());
         assert_eq!(kinds(&forgot), ["candidate-forgot"]);
     }
     assert_eq!(kinds(&following(ProcessState::Starting, None)), ["not-confirmed"]);
-    // What it remembers of the others is none of its business.
+    // Its memory of the others is none of its business.
     let mut seen = following(ProcessState::Standby, Some(0));
     seen.candidates[1].unreachable = true;
     assert_eq!(kinds(&seen), [""; 0]);

@@ -1,4 +1,4 @@
-//! What follows of what is seen: cases, and what holds of any sequence of looks.
+//! The consequences of looks: cases, and laws for any sequence of looks.
 
 use model::node::NodeRole;
 use proptest::prelude::*;
@@ -226,7 +226,7 @@ fn a_late_document_is_pushed_and_told() {
     assert_eq!((round.jobs, round.raised), (vec![Task::Push(2)], Vec::new()));
     let round = watch.round(&later(&look, BEHIND_DEADLINE + 60));
     assert_eq!(round.raised[0].what, Subject::Document(name(2)));
-    // Who does not answer is another matter.
+    // An agent that does not answer is another matter.
     silence(&mut look, 2);
     let round = watch.round(&later(&look, BEHIND_DEADLINE + 500));
     assert_eq!((round.jobs, round.cleared.len()), (vec![], 1));
@@ -263,8 +263,8 @@ fn any_role() -> impl Strategy<Value = NodeRole> {
 }
 
 proptest! {
-    /// Jobs are few, none repeats one that lives or that was tried a short time ago, and none
-    /// touches the master; all else is up to the operator while it is paused.
+    /// Jobs are few. None repeats one that lives or that was tried a short time ago, and none touches
+    /// the master. While the watcher is paused, all else is up to the operator.
     #[test]
     fn what_holds_of_any_sequence_of_looks(
         looks in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! Who is silent, and who may say so.
+//! The machines that are silent, and the agents that may say so.
 
 use model::machine::life::Life;
 use model::machine::{LastBoot, StageSeen};

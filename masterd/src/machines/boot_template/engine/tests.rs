@@ -179,7 +179,7 @@ fn values_are_escaped_for_their_place() {
     }
 }
 
-/// What the template itself says is no value of a machine.
+/// A constant of the template itself is no value of a machine.
 #[test]
 fn constants_are_inserted_as_they_are() {
     for (text, told) in [

@@ -1,5 +1,5 @@
-//! What Ignition's own validator says of documents that were changed at random, and what is said here: the
-//! same, but for what Ignition finds out only while it works.
+//! The verdicts of Ignition's own validator and of the checks here on randomly changed documents. They
+//! are the same, but for faults that Ignition finds out only while it works.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +31,7 @@ const OURS: &[&str] = &[
     // The systems of the time before 3.4 refuse it.
     "beside one without a `number`",
 ];
-/// What we warn of and newer validators refuse, whatever the version.
+/// The warning about documents that newer validators refuse, whatever the version.
 const REFUSED_LATER: &str = "newer systems refuse that";
 /// How the validators of both major versions tell of a key that there is not.
 const UNKNOWN: [&str; 2] = ["unused key", "unrecognized key"];
@@ -128,7 +128,7 @@ pub(super) fn oldest() -> Value {
     })
 }
 
-/// What may stand in the place of a text.
+/// The texts that may replace a text.
 const TEXTS: &[&str] = &[
     "",
     "x",
@@ -218,7 +218,7 @@ const TEXTS: &[&str] = &[
     "/etc/systemd/system/a.service",
 ];
 
-/// What may stand in the place of anything.
+/// The values that may replace anything.
 fn values() -> Vec<Value> {
     let texts = [64, 128].map(|digits| format!("sha{}-{}", digits * 4, "f".repeat(digits)));
     let long = format!("[Unit]\nA=b\n#{}\n", "x".repeat(3_000));
@@ -290,7 +290,7 @@ fn changed(document: &Value, place: &str, change: &Change) -> Option<Value> {
     document.pointer("/ignition/version").is_some_and(Value::is_string).then_some(document)
 }
 
-/// What the validator says: whether it takes a document, and its text.
+/// The validator's verdict: whether it takes a document, and its text.
 fn asked(file: &Path, document: &Value) -> Option<(bool, String)> {
     stdx::atomic::write(file, document.to_string().as_bytes(), 0o600).unwrap();
     let done = Command::new(VALIDATOR).arg(file).output().ok()?;

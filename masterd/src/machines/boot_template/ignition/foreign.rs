@@ -9,7 +9,7 @@ const CLOUD_INIT: &str =
 const YAML: &str = "this is YAML and no configuration of Ignition, which is JSON; of a template of sabakan, \
                     `sabactl ignitions set` makes one";
 
-/// What a text is that is no JSON, where that is known.
+/// The kind of a text that is no JSON, where that is known.
 pub(in super::super) fn what_it_is(text: &str) -> Option<&'static str> {
     if text.starts_with("#cloud-config") || text.starts_with("#!") {
         return Some(CLOUD_INIT);
@@ -29,7 +29,7 @@ fn key(line: &str) -> Option<&str> {
     (is_key && (value.is_empty() || value.starts_with([' ', '\r']))).then_some(key)
 }
 
-/// What a document is that declares no version, where that is known: JSON is YAML, too.
+/// The kind of a document that declares no version, where that is known: JSON is YAML, too.
 pub(in super::super) fn what_document(document: &Value) -> Option<&'static str> {
     document.get("variant").is_some_and(Value::is_string).then_some(BUTANE)
 }

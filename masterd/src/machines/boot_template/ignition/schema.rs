@@ -10,9 +10,10 @@ use serde_json::{Map, Value as Json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Spec(pub(super) u8, pub(super) u8);
 
-/// What a text must be in a version. It is called with an empty one where a text that is needed is absent.
+/// The check of a text by the rules of a version. It is called with an empty one where a text that is
+/// needed is absent.
 pub(super) type Check = fn(&str, Spec) -> Result<(), String>;
-/// What must hold between the keys of an object, which has the right keys and types by then.
+/// A rule for the keys of an object, which has the right keys and types by then.
 pub(super) type Rule = fn(&Json, &mut Look<'_>) -> Result<(), String>;
 
 /// A kind of object.
@@ -28,7 +29,7 @@ pub(super) struct Key {
     pub(super) takes: Takes,
 }
 
-/// What a key takes.
+/// The values that a key takes.
 #[derive(Clone, Copy)]
 pub(super) enum Takes {
     Truth,
@@ -54,7 +55,7 @@ const MODE_MAX: i64 = 0o7777;
 /// Keys of Butane's language, which a translation replaces.
 const BUTANE: &[&str] = &["inline", "local", "contents_local", "trees", "variant", "boot_device"];
 
-/// Where a rule looks, and what is told of it.
+/// The place where a rule looks, and the warnings about it.
 pub(super) struct Look<'a> {
     pub(super) spec: Spec,
     path: &'a str,

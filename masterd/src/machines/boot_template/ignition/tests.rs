@@ -232,7 +232,7 @@ fn sources() {
     assert!(check(&of_version("3.3.0", &hash(format!("sha512-{}", "g".repeat(128))))).is_err());
 }
 
-/// What Ignition passes over is told.
+/// A warning tells what Ignition passes over.
 #[test]
 fn what_is_passed_over_is_told() {
     for (version, document, words) in [
@@ -278,7 +278,7 @@ fn what_is_passed_over_is_told() {
     assert_eq!(check(&bits).unwrap().warnings, [""; 0]);
 }
 
-/// What one version takes and another does not.
+/// Documents that one version takes and another does not.
 #[test]
 fn versions_differ() {
     let clevis = |clevis: Value| json!({"storage": {"luks": [{"name": "a", "device": "/a", "clevis": clevis}]}});

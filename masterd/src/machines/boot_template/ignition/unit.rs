@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         Some(next)
     }
 
-    /// What is before the next `end`, which is passed over; none where there is none.
+    /// The text before the next `end`, which is passed over; none where there is no `end`.
     fn to(&mut self, end: u8) -> Option<&'a str> {
         let begin = self.at;
         loop {

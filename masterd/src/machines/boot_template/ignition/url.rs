@@ -22,9 +22,9 @@ const MEDIA_TYPES: &[&str] =
 /// A URL that was taken apart.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Url<'a> {
-    /// What it is fetched by, in small letters.
+    /// The scheme, in small letters.
     pub(super) scheme: String,
-    /// What follows the scheme, where that is no path.
+    /// The part behind the scheme, where that is no path.
     pub(super) opaque: &'a str,
     query: &'a str,
 }
@@ -114,7 +114,7 @@ fn is_host(host: &str) -> bool {
     if let Some(literal) = host.strip_prefix('[') {
         let Some((address, port)) = literal.rsplit_once(']') else { return false };
         let (address, zone) = address.split_once("%25").unwrap_or((address, ""));
-        // What is escaped in a zone could stand there as it is, or is a blank.
+        // An escaped character in a zone could stand there as it is, or is a blank.
         let is_of_zone = |b: u8| b == b' ' || b == b'%' || (b.is_ascii() && is_plain(b));
         let is_zone = is_of_host(&zone.replace('%', ""))
             && escapes(zone).all(|escape| escape.is_some_and(is_of_zone));
@@ -168,7 +168,7 @@ enum Kind {
     Base64,
 }
 
-/// What is before the comma, and the file behind it.
+/// The parameters before the comma, and the file behind it.
 fn parameters(rest: &str) -> Option<(Kind, &str)> {
     let mut rest = media_type(rest)?;
     loop {
@@ -191,7 +191,7 @@ fn parameters(rest: &str) -> Option<(Kind, &str)> {
     }
 }
 
-/// What follows a media type, which may be absent.
+/// The text behind a media type, which may be absent.
 fn media_type(rest: &str) -> Option<&str> {
     if rest.starts_with([';', ',']) {
         return Some(rest);
@@ -209,7 +209,7 @@ fn token(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().position(|b| !is_of_it(b)).unwrap_or(text.len()))
 }
 
-/// What follows a text in quotes.
+/// The text behind a text in quotes.
 fn quoted_end(text: &str) -> Option<&str> {
     let mut is_escaped = false;
     for (at, byte) in text.bytes().enumerate() {

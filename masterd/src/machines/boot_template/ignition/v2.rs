@@ -62,7 +62,7 @@ static GROUP: Object = Object {
     rules: &[],
 };
 
-/// What an account is made with.
+/// The keys for a new account.
 const ACCOUNT: &[Key] = &[
     Key::new("gecos", Text(any)),
     Key::new("groups", Texts(any)),
@@ -102,7 +102,7 @@ static STORAGE: Object = Object {
     rules: &[],
 };
 
-/// What a file, a directory and a link have.
+/// The common keys of a file, a directory and a link.
 const NODE: &[Key] = &[
     Key::new("filesystem", Needed(filled)),
     Key::new("group", An(&OWNER)),

@@ -156,7 +156,7 @@ static STORAGE: Object = Object {
     rules: &[storage::paths_once, storage::nothing_behind_links, storage::hard_links],
 };
 
-/// What a file, a directory and a link have.
+/// The common keys of a file, a directory and a link.
 const NODE: &[Key] = &[
     Key::new("group", An(&OWNER)),
     Key::new("overwrite", Truth),

@@ -41,7 +41,7 @@ const PARTITION_LABEL_MAX: usize = 36;
 const LUKS_LABEL_MAX: usize = 47;
 /// Lengths of the parts of a GUID.
 const GUID: [usize; 5] = [8, 4, 4, 4, 12];
-/// Where the URLs that agents fill in lead, for a look at the rest of them.
+/// The stand-ins for the URLs that agents fill in, for a look at the rest of them.
 const AGENT: &str = "http://agent";
 const AGENT_HTTPS: &str = "https://agent";
 
@@ -99,7 +99,7 @@ pub(super) fn cleaned(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// Where something is fetched; nothing is an empty file.
+/// Checks a URL to fetch from; an empty one means an empty file.
 pub(super) fn source(text: &str, spec: Spec) -> Checked {
     let text = filled_in(text);
     if text.is_empty() {

@@ -79,7 +79,7 @@ fn what_cannot_be_is_refused() {
     };
     let unknown = removed(&remove(Some("7.0.0".parse().unwrap())), &config).unwrap_err();
     assert!(unknown.to_string().contains("'ignition/worker/7.0.0' not known"), "{unknown}");
-    // One that was uploaded when its machines were others.
+    // A version that was uploaded when its machines were others.
     let odd = op("0.1.0", text("3.3.0", "{{ .Spec.Labels.zone }}"));
     let BootTemplateAdd { kind, role, id, text, .. } = odd;
     let spec = "3.3.0".to_owned();

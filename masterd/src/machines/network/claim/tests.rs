@@ -61,7 +61,7 @@ fn a_full_pool_ends_by_itself() {
         try_claims(&mut config, &claims, seconds).unwrap();
     }
     assert_eq!(addresses(&config, "x"), [""; 0]);
-    // One that waits and goes again leaks nothing.
+    // A claim that waits and goes again leaks nothing.
     end(&mut config, "x");
     end(&mut config, "z");
     assert_eq!(addresses(&config, "b"), ["192.0.2.10"]);

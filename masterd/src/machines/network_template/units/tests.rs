@@ -82,7 +82,7 @@ fn machines_of_a_role_get_its_addresses_and_files() {
     for line in ["192.168.0.11/24", "192.168.1.11/24", "192.168.0.1", "8.8.4.4"] {
         assert!(file.contains(line), "{line}: {file}");
     }
-    // One that comes later, when the pool of one network is used up.
+    // A machine that comes later, when the pool of one network is used up.
     register_all(&mut config, &["s3"]);
     let waits = netplan(&config, "s3").unwrap_err();
     assert!(waits.contains("waits for an address of network net1"), "{waits}");
@@ -185,6 +185,6 @@ fn old_versions_that_nobody_has_go() {
     }
     let kept: Vec<u32> =
         config.network_templates.values().map(|template| template.version).collect();
-    // That of the machine, and the newest ones.
+    // The version of the machine, and the newest ones.
     assert_eq!(kept, [1, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 }

@@ -1,4 +1,4 @@
-//! What words of machines move, and which move nothing.
+//! Machines' messages: some change a state, and some change nothing.
 
 use model::JobId;
 use model::machine::life::{Carried, Intent, Phase};
@@ -161,7 +161,7 @@ fn a_system_without_its_power_cycle_counts_behind_a_fetch() {
         says(&mut config, guessed(2));
         let state = config.machine("s1").unwrap().life.state;
         assert_eq!(state, to, "{from}: {fetched:?}");
-        // What names its power cycle needs nothing more.
+        // A message that names its power cycle needs nothing more.
         says(&mut config, up(2, BootStage::System));
         assert_ne!(config.machine("s1").unwrap().life.state, State::DeployWait);
     }

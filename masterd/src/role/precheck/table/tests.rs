@@ -1,4 +1,4 @@
-//! What operators are shown, case by case.
+//! The table that operators see, case by case.
 
 use model::NodeName;
 use queue_format::{Epoch, Position};

@@ -1,4 +1,4 @@
-//! What the operator's settings change.
+//! The effects of the operator's settings.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn who_is_observed_is_sent_nothing_and_keeps_no_lease() {
         assert_eq!(ask(&mut observing, sent).0, line);
         assert_eq!(observing.records().count(), 0);
     }
-    // What was leased before stays, and is only told of.
+    // Earlier leases stay, and are only reported.
     let mut both = engine(sample());
     ask(&mut both, all(discover(A)));
     ask(&mut both, all(selecting(A, at(32))));
@@ -185,7 +185,7 @@ fn strangers_leave_addresses_to_machines() {
     for number in 5..99 {
         assert_eq!(at_second(&mut engine, 2, all(discover(stranger(number)))).0, CROWDED);
     }
-    // One that has an address keeps it, and a machine gets one for an hour.
+    // A guest that has an address keeps it, and a machine gets one for an hour.
     let renewal = us(extending(stranger(2), ack.header.yiaddr));
     assert!(at_second(&mut engine, 300, renewal).0.starts_with("ACK"));
     for (mac, address) in [(A, at(35)), (B, at(36)), (C, at(37))] {

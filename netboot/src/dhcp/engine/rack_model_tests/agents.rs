@@ -34,7 +34,7 @@ struct Question {
     answer: Option<(u64, usize, Vec<LeaseRecord>)>,
 }
 
-/// What one agent was told by another: the run, and how many of its changes.
+/// The progress of one agent in the news of another: the run, and how many of its changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Upto {
     run: u64,
@@ -60,7 +60,7 @@ pub(super) struct Rack {
     relays_only: bool,
     last: u8,
     shares: RackShares,
-    /// Those that are not marked offline.
+    /// The agents that are not marked offline.
     present: Vec<NodeName>,
     questions: BTreeMap<(usize, usize), Question>,
     told: BTreeMap<(usize, usize), Upto>,

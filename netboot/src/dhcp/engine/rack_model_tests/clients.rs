@@ -35,7 +35,7 @@ impl Rack {
         (*until > self.now).then_some(*address)
     }
 
-    /// Who holds an address by an acknowledgement, whether it still uses that or not.
+    /// The clients that hold an address by an acknowledgement, whether they still use it or not.
     fn holders(&self, address: Ipv4Addr) -> impl Iterator<Item = usize> {
         let all = self.clients.held.iter();
         let held = all.filter(move |((_, of), until)| *of == address && **until > self.now);
@@ -152,7 +152,7 @@ impl Rack {
         None
     }
 
-    /// What a client makes of an answer to its REQUEST, and the rule that holds throughout.
+    /// The reaction of a client to an answer to its REQUEST, and the rule that holds throughout.
     fn answered(&mut self, client: usize, agent: usize, address: Ipv4Addr, answer: Option<Packet>) {
         let Some(answer) = answer else { return };
         match answer.message_type().unwrap() {

@@ -1,4 +1,4 @@
-//! Whose word counts where agents differ, and when an address goes to another client.
+//! Tests of whose word counts where agents differ, and of when an address goes to another client.
 
 use super::super::news::{Learned, LeaseClash, Teller};
 use super::*;
@@ -152,8 +152,8 @@ fn an_address_goes_to_another_client_when_all_know_that_it_is_free() {
         assert_eq!(offered(known.clone(), heard, false), on_the_link, "{known:?} {heard:?}");
         assert_eq!(offered(known.clone(), heard, true), by_relay, "{known:?} {heard:?}");
     }
-    // What an agent took over, or has had from the beginning, is asked for until all others told what
-    // they know.
+    // A lease that an agent took over, or has had from the beginning, is asked for until all others told
+    // what they know.
     for (from_minute, heard, asked) in [
         (1, &[][..], true),
         (1, &[0], true),

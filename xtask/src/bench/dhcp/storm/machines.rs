@@ -32,12 +32,12 @@ pub enum StormFailure {
     /// No socket, or a failure of it.
     #[error("the machines cannot ask")]
     Socket(#[from] io::Error),
-    /// What was seen has no JSON form.
+    /// The findings have no JSON form.
     #[error("cannot write what was seen")]
     Encode(#[from] serde_json::Error),
 }
 
-/// What a machine does next.
+/// The next question of a machine.
 #[derive(Debug, Clone, Copy)]
 struct Machine {
     kind: u8,

@@ -1,4 +1,4 @@
-//! What is told of what is seen, and until when.
+//! The alarms that follow from a look, and their end.
 
 use model::rack_fault::RackCause;
 

@@ -56,7 +56,7 @@ pub(in super::super) fn headers(resource: &Json, _look: &mut Look<'_>) -> Result
     Err("has `httpHeaders`, and a `source` that is not fetched by HTTP".to_owned())
 }
 
-/// What goes by HTTPS had better not go by a proxy that is asked without.
+/// A request by HTTPS had better not go by a proxy that is asked without TLS.
 pub(in super::super) fn plain_proxy(proxy: &Json, look: &mut Look<'_>) -> Result<(), String> {
     if text(proxy, "httpsProxy").to_ascii_lowercase().starts_with("http:") {
         look.warn("has an `httpsProxy` that is asked without TLS");
@@ -124,7 +124,7 @@ pub(in super::super) fn cex(luks: &Json, _look: &mut Look<'_>) -> Result<(), Str
     }
 }
 
-/// What `create` makes an account with stands within it.
+/// The settings of `create` for a new account stand within it.
 pub(in super::super) fn create_is_alone(user: &Json, _look: &mut Look<'_>) -> Result<(), String> {
     if !has(user, "create") {
         return Ok(());

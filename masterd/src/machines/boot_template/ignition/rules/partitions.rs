@@ -109,8 +109,8 @@ pub(in super::super) fn sectors(disk: &Json, look: &mut Look<'_>) -> Result<(), 
     no_overlap(extents)
 }
 
-/// Extents are told by start and size. One that starts at 0 goes where there is room, and a size of 0 is what
-/// is left.
+/// Extents are told by start and size. An extent that starts at 0 goes where there is room, and a size
+/// of 0 is what is left.
 fn no_overlap(extents: Vec<Option<(i64, i64)>>) -> Result<(), String> {
     let placed = extents.into_iter().flatten().filter(|(start, _)| *start != 0);
     let placed: Vec<(i64, i64)> = placed

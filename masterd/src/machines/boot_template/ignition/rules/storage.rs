@@ -25,7 +25,7 @@ pub(in super::super) fn paths_once(storage: &Json, _look: &mut Look<'_>) -> Resu
         .map_err(|twice| format!("has the path {twice:?} twice"))
 }
 
-/// What lies behind a link would lie elsewhere.
+/// A path behind a link would lie elsewhere.
 pub(in super::super) fn nothing_behind_links(
     storage: &Json,
     _look: &mut Look<'_>,
@@ -86,7 +86,7 @@ pub(in super::super) fn special_bits(node: &Json, look: &mut Look<'_>) -> Result
     Ok(())
 }
 
-/// What is done with a file system needs its format.
+/// A file system that has other settings needs its format.
 pub(in super::super) fn format_is_needed(
     filesystem: &Json,
     look: &mut Look<'_>,

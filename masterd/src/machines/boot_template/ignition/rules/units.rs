@@ -7,7 +7,7 @@ use super::super::unit;
 use super::super::v3::V3_4;
 use super::{list, text, truth};
 
-/// Where Ignition writes units.
+/// The directory where Ignition writes units.
 const UNITS: &str = "/etc/systemd/system";
 
 /// A unit that is enabled says where it is to be installed.
