@@ -13,7 +13,7 @@
 //! `lease` and `token`, and `tags`, which several have. `stage` sends the files of some. `log` is the
 //! audit log, `debug` has jobs for tests, and `sabactl` is the command line of sabakan. `runbook`
 //! explains codes of errors. `completion` gives words to shells, `completion_words` has those of fixed
-//! sets. `generate` makes manual pages, `everywhere` has the options of every command.
+//! sets. `generate` makes manual pages, `global_options` has the options of every command.
 
 mod error;
 mod known;
@@ -76,8 +76,8 @@ mod token;
 
 mod completion;
 mod completion_words;
-mod everywhere;
 mod generate;
+mod global_options;
 mod runbook;
 
 use std::ffi::OsString;
@@ -94,8 +94,8 @@ use clap::{
 
 use completion::Shell;
 use error::{CliError, Exit};
-use everywhere::Everywhere;
 use explain::explain;
+use global_options::GlobalOptions;
 use model::boot_template::TemplateKind;
 use model::layout::Layout;
 use output::{say_lines, warn_lines};
@@ -121,7 +121,7 @@ use stdx::text;
 )]
 struct Arguments {
     #[command(flatten)]
-    everywhere: Everywhere,
+    everywhere: GlobalOptions,
     #[command(subcommand)]
     object: Object,
 }
@@ -214,8 +214,8 @@ enum Object {
 /// command takes.
 #[must_use]
 pub fn command() -> clap::Command {
-    let options = |command: clap::Command| command.override_help(everywhere::described());
-    everywhere::pointing(everywhere::hidden(Arguments::command()))
+    let options = |command: clap::Command| command.override_help(global_options::described());
+    global_options::pointing(global_options::hidden(Arguments::command()))
         .mut_subcommand("options", options)
 }
 
@@ -226,8 +226,8 @@ fn command_of(object: &str) -> Option<clap::Command> {
     let only = all.find_subcommand(object).filter(|found| found.has_subcommands())?.clone();
     let program = format!("gnt-{object}");
     let about = only.get_about().cloned().unwrap_or_default();
-    let only = Everywhere::augment_args(only.version(env!("CARGO_PKG_VERSION"))).about(about);
-    let only = everywhere::hidden(only);
+    let only = GlobalOptions::augment_args(only.version(env!("CARGO_PKG_VERSION"))).about(about);
+    let only = global_options::hidden(only);
     // As Ganeti's tools read options.
     let only = only.infer_long_args(true).args_override_self(true);
     Some(only.display_name(program.clone()).bin_name(program))
@@ -314,14 +314,14 @@ fn carry_out(object: Object, session: &Session) -> Result<(), CliError> {
         Object::Explain(arguments) => runbook::run(&arguments),
         Object::Completion { shell } => completion::print(shell).map_err(CliError::from),
         Object::Version => cluster::versions(session),
-        Object::Options => say_lines(&everywhere::described()),
+        Object::Options => say_lines(&global_options::described()),
     }
 }
 
 /// A command line that was read.
 #[derive(Debug)]
 struct Parsed {
-    everywhere: Everywhere,
+    everywhere: GlobalOptions,
     object: Object,
     /// The names of object and verb, for the reason that every opcode carries.
     words: (String, String),
@@ -334,7 +334,7 @@ fn read(arguments: &[OsString], color: ColorChoice) -> Result<Parsed, clap::Erro
     if let Some((name, definition)) = own {
         let matches = definition.color(color).try_get_matches_from(arguments)?;
         let words = (name.to_owned(), verb(&matches));
-        let everywhere = Everywhere::from_arg_matches(&matches)?;
+        let everywhere = GlobalOptions::from_arg_matches(&matches)?;
         return Ok(Parsed { everywhere, object: Object::alone(name, &matches)?, words });
     }
     // An object that does not exist is refused by its name.

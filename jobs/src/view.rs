@@ -8,14 +8,14 @@ use model::{Job, JobId};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
-use super::tally::Tally;
+use super::status_counts::StatusCounts;
 
 /// The committed jobs, and those who wait for one of them to change.
 #[derive(Debug, Default)]
 pub struct View {
     jobs: RwLock<BTreeMap<JobId, Arc<Job>>>,
     watched: Mutex<HashMap<JobId, Watched>>,
-    tally: Tally,
+    status_counts: StatusCounts,
 }
 
 #[derive(Debug, Default)]
@@ -69,8 +69,8 @@ impl View {
 
     /// How many jobs there are in each status.
     #[must_use]
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn status_counts(&self) -> &StatusCounts {
+        &self.status_counts
     }
 
     /// Shows jobs as they were committed, takes archived ones away, and wakes who waited.
@@ -81,11 +81,11 @@ impl View {
             for job in changed {
                 let after = job.status();
                 let before = jobs.insert(job.id, job);
-                self.tally.changed(before.map(|before| before.status()), after);
+                self.status_counts.changed(before.map(|before| before.status()), after);
             }
             for id in archived {
                 if let Some(before) = jobs.remove(id) {
-                    self.tally.gone(before.status());
+                    self.status_counts.gone(before.status());
                 }
             }
         }

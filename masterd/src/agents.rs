@@ -5,13 +5,13 @@ pub(crate) mod allow_list;
 pub mod blobs;
 pub mod clock_skew;
 pub mod contacts;
+pub mod liveness;
 pub mod made;
 pub mod master_address;
 pub mod metrics;
 mod signed;
-pub mod signs;
 pub mod ssconf;
-pub mod strangers;
+pub mod unregistered;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};

@@ -5,7 +5,7 @@
 //! Then [`power_cycle`] is the record of one start; [`observe`] takes in what agents saw. Machines boot
 //! [`image`], [`asset`] and [`kernel`]; they get the documents of `boot_template` and
 //! `network_template`; [`disk_key`] has the keys of their disks. Addresses are in [`ipam`], [`network`],
-//! [`dhcp`] and [`lease`]. A rack's agents serve the document of [`rack`]; a [`stranger`] is in no
+//! [`dhcp`] and [`lease`]. A rack's agents serve the document of [`rack`]; a [`unregistered`] is in no
 //! inventory.
 
 pub mod asset;
@@ -23,4 +23,4 @@ pub(crate) mod network_template;
 pub mod observe;
 pub mod power_cycle;
 pub mod rack;
-pub mod stranger;
+pub mod unregistered;

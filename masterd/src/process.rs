@@ -39,7 +39,7 @@ use uuid::Uuid;
 
 use crate::agents::metrics::Metrics;
 use crate::config::Config;
-use crate::door::audit_log::Ledger;
+use crate::door::audit_log::AuditLog;
 use crate::door::forwarding_server::ForwardingServer;
 use crate::door::guard::Guard;
 use crate::door::metered::Metered;
@@ -303,8 +303,8 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let _lock = crate::store::lock::take(&options.layout)?;
     let state = life.first().await?;
     // Both locks are held by now, so what is there is a leftover.
-    let ledger = Ledger::new(&options.layout, life.clock.clone());
-    let guard = Guard::new(router.clone(), ledger, life.membership.node.clone());
+    let audit_log = AuditLog::new(&options.layout, life.clock.clone());
+    let guard = Guard::new(router.clone(), audit_log, life.membership.node.clone());
     let opened = open_doors(&options, &life, guard.clone()).await;
     let (peers, doors, sockets) = match opened {
         Ok(opened) => opened,

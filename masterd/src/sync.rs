@@ -332,7 +332,7 @@ impl AgentSync {
         } = exchanged;
         let config = Arc::clone(&self.published.snapshot().config);
         let now = self.now();
-        self.contacts.signs.see(&node.name, &config, now, signs);
+        self.contacts.liveness.see(&node.name, &config, now, signs);
         faults.truncate(TROUBLES_MAX);
         network_drift.truncate(TROUBLES_MAX);
         if talk.incarnation != Some(incarnation) {
@@ -360,7 +360,7 @@ impl AgentSync {
                 Ok((learnt, refused, served)) => {
                     (talk.acknowledged, talk.times) = (last, times);
                     let config = self.published.snapshot().config;
-                    self.contacts.strangers.see(&node.name, &config, &served);
+                    self.contacts.unregistered.see(&node.name, &config, &served);
                     self.metrics.agent_events.add_many(number);
                     log_observed(node, talk, learnt, refused);
                 }

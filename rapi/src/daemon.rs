@@ -15,13 +15,13 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::access_log::AccessLog;
-use crate::attempt::Refusals;
 use crate::authenticate::Authenticator;
 use crate::certificate::Certificate;
 use crate::certificate_files::CertificateError;
+use crate::denied::Refusals;
 use crate::front::router;
-use crate::link::Link;
 use crate::master::Master;
+use crate::master_pool::MasterPool;
 use crate::meters::Meters;
 use crate::metrics;
 use crate::options::Options;
@@ -139,7 +139,7 @@ fn front(options: &Options, tls_port: u16) -> Result<Front, DaemonError> {
     }
     let anonymous = options.open_reads.then_some(Role::Read);
     let local = options.trust_loopback.then_some(Role::Operator);
-    let link = Arc::new(Link::new(Master::new(layout.luxi_socket()), Clock::system()));
+    let link = Arc::new(MasterPool::new(Master::new(layout.luxi_socket()), Clock::system()));
     let tokens = Tokens::of(Arc::clone(&link));
     Ok(Front {
         link,

@@ -22,9 +22,9 @@ use model::{Timestamp, token};
 use serde_json::Value;
 
 use crate::access_log::Line;
-use crate::attempt::Attempt;
 use crate::authenticate::{Shown, unauthorized};
 use crate::clients::ClientCertificate;
+use crate::denied::Denied;
 use crate::ganeti;
 use crate::kept::hold;
 use crate::openapi;
@@ -146,7 +146,7 @@ async fn through(
     next: Next,
 ) -> Response {
     let begun = Instant::now();
-    let attempt = Attempt::of(&front.authenticator, &request);
+    let attempt = Denied::of(&front.authenticator, &request);
     let form = Form::of(request.uri().path());
     let target = request.uri().path_and_query().map_or("-", |target| target.as_str());
     let target = token::masked(target);

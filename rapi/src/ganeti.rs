@@ -9,8 +9,8 @@ use axum::response::Response;
 use luxi::method::QueryClusterInfo;
 use serde_json::{Map, Value, json};
 
-use crate::asked::{Answer, Asked, json};
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest, json};
 use crate::routes::Routes;
 use change::{change, role, set_role};
 use objects::Kind;
@@ -45,7 +45,7 @@ pub fn add(routes: Routes) -> Routes {
         );
     let routes = add_groups(add_networks(add_nodes(routes)));
     let routes = routes
-        .get("/2/instances", "List instances; there are none", |asked: Asked| {
+        .get("/2/instances", "List instances; there are none", |asked: RouteRequest| {
             objects::list(Kind::Instance, asked)
         })
         .get("/2/instances/{name}", "Describe an instance; there are none", of(Kind::Instance))
@@ -66,7 +66,9 @@ pub fn add(routes: Routes) -> Routes {
 
 fn add_groups(routes: Routes) -> Routes {
     let routes = routes
-        .get("/2/groups", "List node groups", |asked: Asked| objects::list(Kind::Group, asked))
+        .get("/2/groups", "List node groups", |asked: RouteRequest| {
+            objects::list(Kind::Group, asked)
+        })
         .post("/2/groups", "Add a node group", change(&change::GROUP_ADD))
         .get("/2/groups/{name}", "Describe a node group", of(Kind::Group))
         .delete("/2/groups/{name}", "Remove a node group", change(&change::GROUP_REMOVE))
@@ -86,7 +88,7 @@ fn add_groups(routes: Routes) -> Routes {
 
 fn add_nodes(routes: Routes) -> Routes {
     let routes = routes
-        .get("/2/nodes", "List nodes", |asked: Asked| objects::list(Kind::Node, asked))
+        .get("/2/nodes", "List nodes", |asked: RouteRequest| objects::list(Kind::Node, asked))
         .get("/2/nodes/{name}", "Describe a node", of(Kind::Node))
         .post("/2/nodes/{name}/modify", "Change a node", change(&change::NODE_MODIFY))
         .post(
@@ -101,7 +103,9 @@ fn add_nodes(routes: Routes) -> Routes {
 
 fn add_networks(routes: Routes) -> Routes {
     let routes = routes
-        .get("/2/networks", "List networks", |asked: Asked| objects::list(Kind::Network, asked))
+        .get("/2/networks", "List networks", |asked: RouteRequest| {
+            objects::list(Kind::Network, asked)
+        })
         .post("/2/networks", "Add a network", change(&change::NETWORK_ADD))
         .get("/2/networks/{name}", "Describe a network", of(Kind::Network))
         .delete("/2/networks/{name}", "Remove a network", change(&change::NETWORK_REMOVE))
@@ -122,7 +126,7 @@ fn add_networks(routes: Routes) -> Routes {
 /// The route of one object.
 fn of(
     kind: Kind,
-) -> impl Fn(Path<String>, Asked) -> std::pin::Pin<Box<dyn Future<Output = Answer> + Send>>
+) -> impl Fn(Path<String>, RouteRequest) -> std::pin::Pin<Box<dyn Future<Output = Answer> + Send>>
 + Clone
 + Send
 + Sync
@@ -130,13 +134,13 @@ fn of(
     move |Path(name), asked| Box::pin(objects::one(kind, name, asked))
 }
 
-async fn nothing(_asked: Asked) -> Response {
+async fn nothing(_asked: RouteRequest) -> Response {
     json(Value::Null)
 }
 
 /// Ganeti answers with a number, sabakan with an object. Only clients of sabakan do not say that they want
 /// Ganeti's, which every client of Ganeti asks for first.
-async fn version(asked: Asked) -> Response {
+async fn version(asked: RouteRequest) -> Response {
     let agent = asked.headers.get("user-agent").and_then(|agent| agent.to_str().ok());
     if agent.is_some_and(|agent| agent.to_ascii_lowercase().contains("sabactl")) {
         return json(json!({"version": env!("CARGO_PKG_VERSION")}));
@@ -144,16 +148,16 @@ async fn version(asked: Asked) -> Response {
     json(VERSION)
 }
 
-async fn features(_asked: Asked) -> Response {
+async fn features(_asked: RouteRequest) -> Response {
     json(FEATURES)
 }
 
-async fn info(asked: Asked) -> Answer {
+async fn info(asked: RouteRequest) -> Answer {
     Ok(asked.object(&cluster(&asked).await?, &[]))
 }
 
 /// The cluster, as Ganeti describes it.
-async fn cluster(asked: &Asked) -> Result<Value, Refusal> {
+async fn cluster(asked: &RouteRequest) -> Result<Value, Refusal> {
     let mut info = asked.ask(QueryClusterInfo {}).await?;
     if let Value::Object(fields) = &mut info {
         for (name, alias) in
@@ -167,7 +171,7 @@ async fn cluster(asked: &Asked) -> Result<Value, Refusal> {
 }
 
 /// Names of the operating systems of instances, each with its variants.
-async fn operating_systems(asked: Asked) -> Answer {
+async fn operating_systems(asked: RouteRequest) -> Answer {
     let parameters = Map::from_iter([("output_fields".to_owned(), json!(["name", "variants"]))]);
     let found = asked.run("OP_OS_DIAGNOSE", parameters).await?;
     let mut names = Vec::new();

@@ -6,8 +6,8 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderValue, StatusCode, Version, header};
 
-use crate::asked::authority;
 use crate::refusal::Refusal;
+use crate::route_request::authority;
 use crate::state::PlainHttp;
 
 /// The header by which a browser says whether the same site made it send a request.

@@ -9,8 +9,8 @@ use ironic::{Answer, Arrival, HEADERS};
 use luxi::method::GantryRamdisk;
 use stdx::admission::network;
 
-use crate::asked::authority;
 use crate::refusal::Refusal;
+use crate::route_request::authority;
 use crate::routes::Routes;
 use crate::shares::stranger;
 use crate::state::{Form, Front, Peer};

@@ -8,9 +8,9 @@ use model::access::Principal;
 use model::layout::Layout;
 
 use crate::access_log::AccessLog;
-use crate::attempt::Refusals;
 use crate::authenticate::Authenticator;
-use crate::link::Link;
+use crate::denied::Refusals;
+use crate::master_pool::MasterPool;
 use crate::meters::Meters;
 use crate::rules::KnownRules;
 use crate::shares::Shares;
@@ -19,7 +19,7 @@ use crate::shares::Shares;
 #[derive(Debug)]
 pub struct Front {
     /// The way to the master.
-    pub link: Arc<Link>,
+    pub link: Arc<MasterPool>,
     /// Tells who asks.
     pub authenticator: Authenticator,
     /// The paths of the spool of uploads and of the agent's files.

@@ -13,7 +13,7 @@ use model::token::{TOKENS_MAX, TokenDigest, TokenGrant, TokenState, TokenText};
 use parking_lot::Mutex;
 use stdx::Clock;
 
-use crate::link::Link;
+use crate::master_pool::MasterPool;
 use crate::refusal::Refusal;
 use crate::shares::own;
 
@@ -56,9 +56,9 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Those of the master behind `link`.
+    /// Those of the master behind `master_pool`.
     #[must_use]
-    pub fn of(link: Arc<Link>) -> Self {
+    pub fn of(link: Arc<MasterPool>) -> Self {
         let ask = move |sha256| -> Pin<Box<dyn Future<Output = Told> + Send>> {
             let link = Arc::clone(&link);
             Box::pin(async move { link.ask(&own(), None, GantryToken { sha256 }).await })

@@ -12,8 +12,8 @@ use rpc::calls::LeaseRangeServed;
 use tokio::sync::watch;
 
 use crate::agents::clock_skew::ClockSkew;
-use crate::agents::signs::Signs;
-use crate::agents::strangers::Strangers;
+use crate::agents::liveness::Liveness;
+use crate::agents::unregistered::UnregisteredMachines;
 
 /// How one agent was found at the last attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -92,9 +92,9 @@ pub struct Contacts {
     /// Files of images that agents have, as they said last.
     blobs: RwLock<HashMap<NodeName, Arc<BTreeSet<Blob>>>>,
     /// Machines that are not registered and were seen by agents.
-    pub(crate) strangers: Strangers,
+    pub(crate) unregistered: UnregisteredMachines,
     /// Signs of life of machines.
-    pub(crate) signs: Signs,
+    pub(crate) liveness: Liveness,
     /// Nodes that are being given their certificate.
     enrolling: Arc<watch::Sender<BTreeSet<NodeName>>>,
 }

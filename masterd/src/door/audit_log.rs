@@ -26,7 +26,7 @@ const OLDER: &str = "old";
 
 /// The files; clones share them.
 #[derive(Debug, Clone)]
-pub struct Ledger(Arc<Inner>);
+pub struct AuditLog(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -36,7 +36,7 @@ struct Inner {
     clock: Clock,
 }
 
-impl Ledger {
+impl AuditLog {
     /// The files of this machine.
     #[must_use]
     pub fn new(layout: &Layout, clock: Clock) -> Self {
@@ -187,16 +187,16 @@ mod tests {
     #[tokio::test]
     async fn entries_are_found_again_and_a_flood_is_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::new(&Layout::new(dir.path()), Clock::manual(0));
-        ledger.changed(entry(1, "drained", Outcome::Success)).await;
+        let audit_log = AuditLog::new(&Layout::new(dir.path()), Clock::manual(0));
+        audit_log.changed(entry(1, "drained", Outcome::Success)).await;
         let flood = (0..100).map(|_| entry(2, "drained", Outcome::Refused)).collect();
-        assert_eq!(ledger.refused(flood).await.len(), 5);
-        let all = ledger.entries(&AuditFilter::default());
+        assert_eq!(audit_log.refused(flood).await.len(), 5);
+        let all = audit_log.entries(&AuditFilter::default());
         assert_eq!(all.len(), 7);
         assert_eq!(all.iter().map(|entry| entry.times).sum::<u64>(), 101);
         let refused = AuditFilter { refused: true, ..AuditFilter::default() };
-        assert_eq!(ledger.entries(&refused).len(), 6);
-        let again = Ledger::new(&Layout::new(dir.path()), Clock::manual(0));
+        assert_eq!(audit_log.entries(&refused).len(), 6);
+        let again = AuditLog::new(&Layout::new(dir.path()), Clock::manual(0));
         assert_eq!(again.entries(&refused).len(), 5, "after a restart");
     }
 
@@ -205,10 +205,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let clock = Clock::manual(0);
         let layout = Layout::new(dir.path());
-        let ledger = Ledger::new(&layout, clock.clone());
+        let audit_log = AuditLog::new(&layout, clock.clone());
         let told = || {
             let mut objects = Vec::new();
-            for entry in ledger.entries(&AuditFilter::default()) {
+            for entry in audit_log.entries(&AuditFilter::default()) {
                 objects.push(entry.object.to_string());
             }
             objects
@@ -218,12 +218,12 @@ mod tests {
             entry(days * 86_400, &format!("d{days}"), Outcome::Success)
         };
         for days in [0, 100, 180] {
-            ledger.changed(at(days)).await;
+            audit_log.changed(at(days)).await;
         }
         assert_eq!(told(), ["d0", "d100", "d180"]);
-        ledger.changed(at(181)).await;
+        audit_log.changed(at(181)).await;
         assert_eq!(told(), ["d100", "d180", "d181"]);
-        ledger.changed(at(362)).await;
+        audit_log.changed(at(362)).await;
         assert_eq!(told(), ["d362"]);
         let files = [layout.changes_log(), layout.changes_log().with_extension(OLDER)];
         let kept = files.map(|path| std::fs::read_to_string(path).unwrap());

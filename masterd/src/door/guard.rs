@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::queue::Archive;
 use crate::door::access::{Refused, decide};
-use crate::door::audit_log::Ledger;
+use crate::door::audit_log::AuditLog;
 use crate::door::router::LuxiRouter;
 use crate::door::service::changed_by;
 use crate::door::users;
@@ -33,15 +33,15 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     router: LuxiRouter,
-    ledger: Ledger,
+    audit_log: AuditLog,
     me: NodeName,
     logs: Arc<Semaphore>,
 }
 
 impl Guard {
     /// Stands before `router` on the node `me`.
-    pub(crate) fn new(router: LuxiRouter, ledger: Ledger, me: NodeName) -> Self {
-        Self { router, ledger, me, logs: Arc::new(Semaphore::new(LOGS_MAX)) }
+    pub(crate) fn new(router: LuxiRouter, audit_log: AuditLog, me: NodeName) -> Self {
+        Self { router, audit_log, me, logs: Arc::new(Semaphore::new(LOGS_MAX)) }
     }
 
     /// The caller with its name, and the node where it asked.
@@ -70,13 +70,13 @@ impl Guard {
         (caller, asker): (&Caller, &Asker),
     ) -> Option<Response> {
         let Refused { exception, action, object } = decide(request, caller, &asker.user).err()?;
-        let now = self.ledger.now();
+        let now = self.audit_log.now();
         let entry = AuditEntry::new(now, asker.clone(), action, &object, Outcome::Refused);
         let code = exception.code.map(model::Code::word);
         let entry = entry.because(code, exception.message());
         let (user, role) = (asker.user.as_ref(), caller.role);
         tracing::info!(action, object, user, ?role, "request is refused");
-        let kept = self.ledger.refused(vec![entry]).await;
+        let kept = self.audit_log.refused(vec![entry]).await;
         if !kept.is_empty() && self.router.master().is_none() {
             self.tell_master(kept).await;
         }
@@ -144,7 +144,7 @@ impl Guard {
             entry.asker.host = host.or_else(|| asker.host.clone());
         }
         master.alarms.note_refused(&entries);
-        self.ledger.refused(entries).await;
+        self.audit_log.refused(entries).await;
         Ok(())
     }
 
@@ -156,9 +156,9 @@ impl Guard {
         let GantryLog { filter, limit } = call;
         let _turn = self.logs.acquire().await.expect("the semaphore is never closed");
         let jobs = jobs(master, &filter, limit).await?;
-        let ledger = self.ledger.clone();
+        let audit_log = self.audit_log.clone();
         let collect = move || {
-            let mut found = ledger.entries(&filter);
+            let mut found = audit_log.entries(&filter);
             for job in jobs {
                 found.extend(audit::of_job(&job, users::name).filter(|entry| filter.takes(entry)));
             }
@@ -174,13 +174,13 @@ impl Guard {
     async fn keep(&self, change: Option<(&'static str, String)>, asker: &Asker, answer: &Response) {
         let Some((method, object)) = change else { return };
         let (result, code, reason) = outcome(answer);
-        let now = self.ledger.now();
+        let now = self.audit_log.now();
         let entry = AuditEntry::new(now, asker.clone(), method, &object, result);
         let entry = match reason {
             Some(reason) => entry.because(code.as_deref(), &reason),
             None => entry,
         };
-        self.ledger.changed(entry).await;
+        self.audit_log.changed(entry).await;
     }
 }
 

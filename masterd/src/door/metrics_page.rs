@@ -43,7 +43,7 @@ fn of_master(page: &mut Page, view: &MasterView) {
 }
 
 fn jobs(page: &mut Page, view: &MasterView) {
-    let tally = view.published.jobs.tally();
+    let tally = view.published.jobs.status_counts();
     for (status, number) in tally.now() {
         page.gauge_of("gantry_jobs", &[status.as_str()], number);
     }

@@ -226,7 +226,7 @@ fn queue(published: &Published) -> QueueStatus {
         drained: published.is_drained(),
     };
     let mut live = 0;
-    for (of, number) in published.jobs.tally().now() {
+    for (of, number) in published.jobs.status_counts().now() {
         match of {
             JobStatus::Running => status.running += number,
             JobStatus::Waiting => status.waiting += number,

@@ -176,7 +176,8 @@ impl Watcher {
             let other = self.allow_lists.lacks(&agent.node, &callers);
             agent.other_callers = other.filter(|_| is_known);
         }
-        let ended = self.published.jobs.tally().now().filter(|(status, _)| status.is_final());
+        let ended =
+            self.published.jobs.status_counts().now().filter(|(status, _)| status.is_final());
         Seen {
             now: self.now(),
             at: at.as_secs(),
@@ -211,7 +212,7 @@ impl Watcher {
             let contact = contacts.get(agent).filter(|c| c.failure.is_none() && !c.held.behind)?;
             u64::try_from(now.micros().saturating_sub(contact.since.micros()) / 1_000_000).ok()
         };
-        self.contacts.signs.look(|signs, elapsed| {
+        self.contacts.liveness.look(|signs, elapsed| {
             silence::find(config, silence::Ears { signs, elapsed, at, now }, reached)
         })
     }

@@ -125,7 +125,7 @@ pub(crate) async fn take_role(
     let publisher = Publisher::new(Arc::clone(&published), Arc::clone(&metrics));
     let commits = Arc::new(start(publisher)?);
     commit_role(&commits, &jobs, &changed, &documents).await?;
-    published.jobs.tally().forget_found();
+    published.jobs.status_counts().forget_found();
     tracing::info!(jobs = jobs.len(), term = epoch.term, "role is taken");
     record_recovered(&changed);
     let running_max = config.cluster.max_running_jobs;

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::cluster;
 use super::objects::Kind;
-use crate::asked::{Answer, Asked, json};
 use crate::etag;
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest, json};
 
 /// A change.
 #[derive(Debug)]
@@ -121,11 +121,11 @@ type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 /// The route of a change.
 pub(super) fn change(
     change: &'static Change,
-) -> impl Fn(Option<Path<String>>, Asked) -> Answering + Clone + Send + Sync + 'static {
+) -> impl Fn(Option<Path<String>>, RouteRequest) -> Answering + Clone + Send + Sync + 'static {
     move |name, asked| Box::pin(submit(change, name.map(|Path(name)| name), asked))
 }
 
-async fn submit(change: &Change, name: Option<String>, asked: Asked) -> Answer {
+async fn submit(change: &Change, name: Option<String>, asked: RouteRequest) -> Answer {
     let body = match asked.json()? {
         Value::Null => Map::new(),
         Value::Object(body) => body,
@@ -188,7 +188,7 @@ const ROLES: [(&str, &str); 5] = [
     ("R", "regular"),
 ];
 
-pub(super) async fn role(Path(name): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn role(Path(name): Path<String>, asked: RouteRequest) -> Answer {
     let letter = Kind::Node.field(&asked, &name, "role").await?;
     let letter = letter.as_str().unwrap_or_default();
     // A role of ours that Ganeti does not know is told as it is.
@@ -196,7 +196,7 @@ pub(super) async fn role(Path(name): Path<String>, asked: Asked) -> Answer {
     Ok(json(word))
 }
 
-pub(super) async fn set_role(Path(name): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn set_role(Path(name): Path<String>, asked: RouteRequest) -> Answer {
     let body = asked.json()?;
     let role = body.as_str().ok_or_else(|| Refusal::bad("Body contents: a string is expected"))?;
     let (candidate, offline, drained) = match role {

@@ -8,21 +8,21 @@ use model::opcode::ReasonEntry;
 use serde_json::Value;
 
 use super::objects::{dictionaries, dictionary, places};
-use crate::asked::{Answer, Asked, json};
 use crate::etag;
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest, json};
 
 const FIELDS: &[&str] = &["watermark", "priority", "predicates", "action", "reason_trail", "uuid"];
 
 async fn rows(
-    asked: &Asked,
+    asked: &RouteRequest,
     uuids: Option<Vec<String>>,
     fields: &[&str],
 ) -> Result<Vec<Row>, Refusal> {
     asked.ask(QueryFilters { uuids, fields: fields.iter().copied().collect::<Fields>() }).await
 }
 
-pub(super) async fn list(asked: Asked) -> Answer {
+pub(super) async fn list(asked: RouteRequest) -> Answer {
     if asked.flag("bulk")? {
         return Ok(dictionaries(FIELDS, rows(&asked, None, FIELDS).await?));
     }
@@ -31,18 +31,18 @@ pub(super) async fn list(asked: Asked) -> Answer {
     Ok(places(ids.collect(), "/2/filters", "uuid"))
 }
 
-async fn rule(asked: &Asked, uuid: &str) -> Result<Value, Refusal> {
+async fn rule(asked: &RouteRequest, uuid: &str) -> Result<Value, Refusal> {
     let row = rows(asked, Some(vec![uuid.to_owned()]), FIELDS).await?.into_iter().next();
     let row = row.ok_or_else(|| Refusal::not_found("there is no such filter rule"))?;
     Ok(Value::Object(dictionary(FIELDS, row)))
 }
 
-pub(super) async fn one(Path(uuid): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn one(Path(uuid): Path<String>, asked: RouteRequest) -> Answer {
     Ok(asked.object(&rule(&asked, &uuid).await?, &[]))
 }
 
 /// Lets a change rest on a rule, as far as the client asks for that.
-async fn condition(asked: &Asked, uuid: &str) -> Result<(), Refusal> {
+async fn condition(asked: &RouteRequest, uuid: &str) -> Result<(), Refusal> {
     let tag = async { Ok(etag::of(&rule(asked, uuid).await?, &[])) };
     asked.condition(format!("{}/{uuid}", document::FILTERS), tag).await
 }
@@ -64,7 +64,7 @@ impl Default for Rule {
     }
 }
 
-async fn set(uuid: Option<String>, asked: &Asked) -> Answer {
+async fn set(uuid: Option<String>, asked: &RouteRequest) -> Answer {
     asked.may(Verb::ManageFilter)?;
     if let Some(uuid) = &uuid {
         condition(asked, uuid).await?;
@@ -80,15 +80,15 @@ async fn set(uuid: Option<String>, asked: &Asked) -> Answer {
     Ok(json(asked.ask(call).await?))
 }
 
-pub(super) async fn add(asked: Asked) -> Answer {
+pub(super) async fn add(asked: RouteRequest) -> Answer {
     set(None, &asked).await
 }
 
-pub(super) async fn replace(Path(uuid): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn replace(Path(uuid): Path<String>, asked: RouteRequest) -> Answer {
     set(Some(uuid), &asked).await
 }
 
-pub(super) async fn delete(Path(uuid): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn delete(Path(uuid): Path<String>, asked: RouteRequest) -> Answer {
     asked.may(Verb::ManageFilter)?;
     condition(&asked, &uuid).await?;
     asked.ask(DeleteFilter { uuid, unchanged: asked.digest() }).await?;

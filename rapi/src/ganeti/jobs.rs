@@ -7,8 +7,8 @@ use model::{Code, JobId};
 use serde_json::{Value, json};
 
 use super::objects::{dictionaries, dictionary, places};
-use crate::asked::{Answer, Asked, json};
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest, json};
 
 const BULK: &[&str] =
     &["id", "ops", "status", "summary", "opstatus", "received_ts", "start_ts", "end_ts"];
@@ -33,7 +33,7 @@ fn id(text: &str) -> Result<JobId, Refusal> {
 }
 
 async fn rows(
-    asked: &Asked,
+    asked: &RouteRequest,
     job_ids: Option<Vec<JobId>>,
     fields: &[&str],
 ) -> Result<Vec<Row>, Refusal> {
@@ -41,7 +41,7 @@ async fn rows(
     Ok(asked.ask(QueryJobs { job_ids, fields }).await?.into_iter().flatten().collect())
 }
 
-pub(super) async fn list(asked: Asked) -> Answer {
+pub(super) async fn list(asked: RouteRequest) -> Answer {
     if asked.flag("bulk")? {
         return Ok(dictionaries(BULK, rows(&asked, None, BULK).await?));
     }
@@ -50,13 +50,13 @@ pub(super) async fn list(asked: Asked) -> Answer {
     Ok(places(ids.collect(), "/2/jobs", "id"))
 }
 
-pub(super) async fn one(Path(job): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn one(Path(job): Path<String>, asked: RouteRequest) -> Answer {
     let row = rows(&asked, Some(vec![id(&job)?]), ONE).await?.into_iter().next();
     let row = row.ok_or_else(|| Refusal::not_found(format!("there is no job {job}")))?;
     Ok(asked.object(&Value::Object(dictionary(ONE, row)), &[]))
 }
 
-pub(super) async fn cancel(Path(job): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn cancel(Path(job): Path<String>, asked: RouteRequest) -> Answer {
     asked.may(Verb::ManageJob)?;
     asked.unconditional()?;
     Ok(json(asked.ask(CancelJob { job_id: id(&job)?, kill: false }).await?))
@@ -72,7 +72,7 @@ struct Wait {
     previous_log_serial: Option<u64>,
 }
 
-pub(super) async fn wait(Path(job): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn wait(Path(job): Path<String>, asked: RouteRequest) -> Answer {
     asked.may(Verb::Wait)?;
     let job_id = id(&job)?;
     let wrong = |error| Refusal::bad(format!("the body of a wait does not read: {error}"));

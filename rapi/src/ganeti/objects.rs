@@ -7,9 +7,9 @@ use model::document;
 use model::group::Group;
 use serde_json::{Map, Value, json};
 
-use crate::asked::{Answer, Asked, json};
 use crate::etag;
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest, json};
 
 /// The kinds of objects that are asked for alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,14 +171,14 @@ impl Kind {
 
     async fn rows(
         self,
-        asked: &Asked,
+        asked: &RouteRequest,
         names: Vec<String>,
         fields: &[&str],
     ) -> Result<Vec<Row>, Refusal> {
         let use_locking = asked.flag("lock")?;
         let fields = fields.iter().copied().collect::<Fields>();
         async fn ask<M: Method<Reply = Vec<Row>>>(
-            asked: &Asked,
+            asked: &RouteRequest,
             call: M,
         ) -> Result<Vec<Row>, Refusal> {
             asked.ask(call).await
@@ -195,7 +195,7 @@ impl Kind {
     ///
     /// # Errors
     /// There is none, or the master does not answer.
-    pub async fn object(self, asked: &Asked, name: &str) -> Result<Value, Refusal> {
+    pub async fn object(self, asked: &RouteRequest, name: &str) -> Result<Value, Refusal> {
         let fields = self.fields();
         let mut rows = self.rows(asked, vec![name.to_owned()], fields).await?.into_iter();
         let row = rows.next().ok_or_else(|| Refusal::not_found(format!("there is no `{name}`")))?;
@@ -211,7 +211,7 @@ impl Kind {
     ///
     /// # Errors
     /// It is not what the client thinks it is.
-    pub async fn condition(self, asked: &Asked, name: &str) -> Result<(), Refusal> {
+    pub async fn condition(self, asked: &RouteRequest, name: &str) -> Result<(), Refusal> {
         if !etag::is_conditional(&asked.headers) {
             return Ok(());
         }
@@ -224,7 +224,7 @@ impl Kind {
     ///
     /// # Errors
     /// There is none, or the master does not answer.
-    pub async fn document(self, asked: &Asked, name: &str) -> Result<String, Refusal> {
+    pub async fn document(self, asked: &RouteRequest, name: &str) -> Result<String, Refusal> {
         let below = match self {
             Self::Node => document::NODES,
             Self::Network => document::NETWORKS,
@@ -243,7 +243,12 @@ impl Kind {
     ///
     /// # Errors
     /// There is none, or the master does not answer.
-    pub async fn field(self, asked: &Asked, name: &str, field: &str) -> Result<Value, Refusal> {
+    pub async fn field(
+        self,
+        asked: &RouteRequest,
+        name: &str,
+        field: &str,
+    ) -> Result<Value, Refusal> {
         let rows = self.rows(asked, vec![name.to_owned()], &[field]).await?;
         let value = rows.into_iter().flatten().next();
         value.ok_or_else(|| Refusal::not_found(format!("there is no `{name}`")))
@@ -275,7 +280,7 @@ pub fn places<T: Ord + std::fmt::Display + serde::Serialize>(
 }
 
 /// `GET` of a list.
-pub(super) async fn list(kind: Kind, asked: Asked) -> Answer {
+pub(super) async fn list(kind: Kind, asked: RouteRequest) -> Answer {
     if asked.flag("bulk")? {
         let rows = kind.rows(&asked, Vec::new(), kind.fields()).await?;
         return Ok(dictionaries(kind.fields(), rows));
@@ -287,7 +292,7 @@ pub(super) async fn list(kind: Kind, asked: Asked) -> Answer {
 }
 
 /// `GET` of one object.
-pub(super) async fn one(kind: Kind, name: String, asked: Asked) -> Answer {
+pub(super) async fn one(kind: Kind, name: String, asked: RouteRequest) -> Answer {
     let object = kind.object(&asked, &name).await?;
     Ok(asked.object(&object, kind.measured()))
 }

@@ -5,8 +5,8 @@ use luxi::method::{Fields, Query, QueryFields, What};
 use luxi::query::Filter;
 use serde_json::Value;
 
-use crate::asked::{Answer, Asked, json};
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest, json};
 
 fn what(kind: String) -> Result<What, Refusal> {
     let told = Refusal::not_found(format!(
@@ -17,21 +17,21 @@ fn what(kind: String) -> Result<What, Refusal> {
 }
 
 /// Fields as text with commas.
-fn named(asked: &Asked) -> Option<Fields> {
+fn named(asked: &RouteRequest) -> Option<Fields> {
     let list = asked.value("fields")?;
     Some(list.split(',').map(str::trim).collect())
 }
 
-fn fields_of(asked: &Asked) -> Result<Fields, Refusal> {
+fn fields_of(asked: &RouteRequest) -> Result<Fields, Refusal> {
     named(asked).ok_or_else(|| Refusal::bad("Missing 'fields' query argument"))
 }
 
-pub(super) async fn by_get(Path(kind): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn by_get(Path(kind): Path<String>, asked: RouteRequest) -> Answer {
     let call = Query { what: what(kind)?, fields: fields_of(&asked)?, filter: None };
     Ok(json(asked.ask(call).await?))
 }
 
-pub(super) async fn by_put(Path(kind): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn by_put(Path(kind): Path<String>, asked: RouteRequest) -> Answer {
     let what = what(kind)?;
     let Value::Object(mut body) = asked.json()? else {
         return Err(Refusal::bad("Body contents: a dictionary is expected"));
@@ -47,7 +47,7 @@ pub(super) async fn by_put(Path(kind): Path<String>, asked: Asked) -> Answer {
     Ok(json(asked.ask(Query { what, fields, filter }).await?))
 }
 
-pub(super) async fn fields(Path(kind): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn fields(Path(kind): Path<String>, asked: RouteRequest) -> Answer {
     let fields = named(&asked).map(|fields| fields.to_vec());
     let fields = fields.map(Fields::from_iter);
     Ok(json(asked.ask(QueryFields { what: what(kind)?, fields }).await?))

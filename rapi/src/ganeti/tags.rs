@@ -6,36 +6,36 @@ use model::document;
 use serde_json::{Map, Value, json};
 
 use super::objects::Kind;
-use crate::asked::{Answer, Asked, json};
 use crate::etag;
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest, json};
 use crate::routes::Routes;
 
 /// Adds the routes of the tags of one kind of object, in Ganeti's words.
 pub(super) fn add(routes: Routes, path: &'static str, kind: &'static str) -> Routes {
     routes
-        .get(path, "List tags", move |name: Option<Path<String>>, asked: Asked| {
+        .get(path, "List tags", move |name: Option<Path<String>>, asked: RouteRequest| {
             list(kind, name, asked)
         })
-        .put(path, "Add tags", move |name: Option<Path<String>>, asked: Asked| {
+        .put(path, "Add tags", move |name: Option<Path<String>>, asked: RouteRequest| {
             change("OP_TAGS_SET", kind, name, asked)
         })
-        .delete(path, "Take tags away", move |name: Option<Path<String>>, asked: Asked| {
+        .delete(path, "Take tags away", move |name: Option<Path<String>>, asked: RouteRequest| {
             change("OP_TAGS_DEL", kind, name, asked)
         })
 }
 
-async fn tags(kind: &str, name: Option<String>, asked: &Asked) -> Result<Value, Refusal> {
+async fn tags(kind: &str, name: Option<String>, asked: &RouteRequest) -> Result<Value, Refusal> {
     Ok(json!(asked.ask(QueryTags { kind: kind.to_owned(), name }).await?))
 }
 
-async fn list(kind: &str, name: Option<Path<String>>, asked: Asked) -> Answer {
+async fn list(kind: &str, name: Option<Path<String>>, asked: RouteRequest) -> Answer {
     let tags = tags(kind, name.map(|Path(name)| name), &asked).await?;
     Ok(asked.object(&tags, &[]))
 }
 
 /// The tags stand in the query.
-async fn change(id: &str, kind: &str, name: Option<Path<String>>, asked: Asked) -> Answer {
+async fn change(id: &str, kind: &str, name: Option<Path<String>>, asked: RouteRequest) -> Answer {
     let name = name.map(|Path(name)| name);
     if etag::is_conditional(&asked.headers) {
         let document = match (kind, &name) {

@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 
 use super::machines::{done, parameters};
 use super::transfer;
-use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest};
 use crate::upload::{self, Pieces};
-use crate::{asked, etag, files};
+use crate::{etag, files, route_request};
 
 /// Headers of sabakan's.
 const ID: &str = "x-sabakan-asset-id";
@@ -38,7 +38,7 @@ fn missing(name: &Word) -> Refusal {
     Refusal::not_found(format!("there is no asset {name}"))
 }
 
-async fn told(asked: &Asked, name: &Word) -> Result<Option<Asset>, Refusal> {
+async fn told(asked: &RouteRequest, name: &Word) -> Result<Option<Asset>, Refusal> {
     let fields = ["name", "id", "content_type", "sha256", "size", "options", "ctime"];
     let filter = Some(Filter::any_of("name", [name.as_str()]));
     let query = Query { what: What::Asset, fields: Fields::from(fields), filter };
@@ -52,14 +52,14 @@ async fn told(asked: &Asked, name: &Word) -> Result<Option<Asset>, Refusal> {
     Ok(Some(Asset { name, id, content_type, blob, options, ctime }))
 }
 
-pub(super) async fn index(asked: Asked) -> Answer {
+pub(super) async fn index(asked: RouteRequest) -> Answer {
     let query = Query { what: What::Asset, fields: Fields::from(["name"]), filter: None };
     let table = asked.ask(query).await?;
     let names = table.data.into_iter().flatten().map(luxi::query::Cell::into_value);
     Ok(asked.object(&names.collect(), &[]))
 }
 
-pub(super) async fn meta(Path(text): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn meta(Path(text): Path<String>, asked: RouteRequest) -> Answer {
     let name = name(&text)?;
     let told = told(&asked, &name).await?.ok_or_else(|| missing(&name))?;
     let exists = stdx::aside(|| files::is_here(&asked.front.layout.blobs(), told.blob));
@@ -70,7 +70,7 @@ pub(super) async fn meta(Path(text): Path<String>, asked: Asked) -> Answer {
 const HERE: &[&str] = &["exists"];
 
 /// Lets a change rest on an asset, as far as the client asks for that.
-async fn condition(asked: &Asked, name: &Word) -> Result<(), Refusal> {
+async fn condition(asked: &RouteRequest, name: &Word) -> Result<(), Refusal> {
     let tag = async {
         let told = told(asked, name).await?.ok_or_else(|| missing(name))?;
         Ok(etag::of(&sabakan::asset(&told, true), HERE))
@@ -93,13 +93,13 @@ fn headers_of(asset: &Asset) -> HeaderMap {
     own.into_iter().chain(options).filter_map(header).collect()
 }
 
-pub(super) async fn download(Path(text): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn download(Path(text): Path<String>, asked: RouteRequest) -> Answer {
     let name = name(&text)?;
     let told = told(&asked, &name).await?.ok_or_else(|| missing(&name))?;
     served(&asked, &told).await
 }
 
-async fn served(asked: &Asked, told: &Asset) -> Answer {
+async fn served(asked: &RouteRequest, told: &Asset) -> Answer {
     let blobs = asked.front.layout.blobs();
     let mut response = files::serve(&blobs, told.blob, asked.bare()).await?;
     response.headers_mut().extend(headers_of(told));
@@ -107,7 +107,7 @@ async fn served(asked: &Asked, told: &Asset) -> Answer {
 }
 
 /// The client for keys of disks, where the operator uploaded it.
-pub(super) async fn cryptsetup(asked: Asked) -> Answer {
+pub(super) async fn cryptsetup(asked: RouteRequest) -> Answer {
     let name = name(CRYPTSETUP)?;
     let missing = || {
         let text = format!("upload the program as the asset {CRYPTSETUP}: it is served here then");
@@ -154,7 +154,7 @@ fn claimed(headers: &HeaderMap) -> Result<Claimed, Refusal> {
     })
 }
 
-pub(super) async fn upload(Path(text): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn upload(Path(text): Path<String>, asked: RouteRequest) -> Answer {
     let name = name(&text)?;
     let Claimed { content_type, sha256, options } = claimed(&asked.headers)?;
     condition(&asked, &name).await?;
@@ -171,7 +171,7 @@ pub(super) async fn upload(Path(text): Path<String>, asked: Asked) -> Answer {
         .map_err(|error| Refusal::fault(format!("the job's result does not read: {error}")))?;
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let body = json!({"status": status.as_u16(), "id": written.id.to_string()});
-    Ok((status, asked::json(body)).into_response())
+    Ok((status, route_request::json(body)).into_response())
 }
 
 fn staged(
@@ -188,7 +188,10 @@ fn staged(
     staging.finish().map_err(|error| upload::unwritten(&error))
 }
 
-pub(super) async fn remove(Path(text): Path<String>, asked: Asked) -> Result<Response, Refusal> {
+pub(super) async fn remove(
+    Path(text): Path<String>,
+    asked: RouteRequest,
+) -> Result<Response, Refusal> {
     let name = name(&text)?;
     condition(&asked, &name).await?;
     let op = parameters(&json!({"name": name}));

@@ -11,21 +11,21 @@ use model::sabakan::given;
 use serde_json::{Map, Value, json};
 
 use super::machines::{done, parameters, text};
-use crate::asked::{Answer, Asked, json};
 use crate::etag;
 use crate::json::parse;
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest, json};
 
 /// How long the master may take to say that it is there: less than a load balancer waits.
 const HEALTH_TIME: Duration = Duration::from_secs(3);
 
-pub(super) async fn ipam(asked: Asked) -> Answer {
+pub(super) async fn ipam(asked: RouteRequest) -> Answer {
     let rules = asked.ask(GantryIpam {}).await?;
     let rules = rules.ok_or_else(|| Refusal::not_found("there are no rules of addresses yet"))?;
     Ok(asked.object(&json!(rules), &[]))
 }
 
-pub(super) async fn set_ipam(asked: Asked) -> Answer {
+pub(super) async fn set_ipam(asked: RouteRequest) -> Answer {
     let config = parse(&asked.body)?;
     let tag = async { Ok(etag::of(&json!(asked.ask(GantryIpam {}).await?), &[])) };
     asked.condition(document::IPAM.to_owned(), tag).await?;
@@ -39,15 +39,15 @@ pub(super) async fn set_ipam(asked: Asked) -> Answer {
     Ok(done())
 }
 
-async fn dhcp_settings(asked: &Asked) -> Result<Value, Refusal> {
+async fn dhcp_settings(asked: &RouteRequest) -> Result<Value, Refusal> {
     Ok(given::shown_dhcp(&asked.ask(GantryDhcp {}).await?))
 }
 
-pub(super) async fn dhcp(asked: Asked) -> Answer {
+pub(super) async fn dhcp(asked: RouteRequest) -> Answer {
     Ok(asked.object(&dhcp_settings(&asked).await?, &[]))
 }
 
-pub(super) async fn set_dhcp(asked: Asked) -> Answer {
+pub(super) async fn set_dhcp(asked: RouteRequest) -> Answer {
     let Value::Object(settings) = parse(&asked.body)? else {
         return Err(Refusal::bad("send an object with the settings of DHCP"));
     };
@@ -58,7 +58,7 @@ pub(super) async fn set_dhcp(asked: Asked) -> Answer {
     Ok(done())
 }
 
-async fn kernel_words(asked: &Asked) -> Result<String, Refusal> {
+async fn kernel_words(asked: &RouteRequest) -> Result<String, Refusal> {
     let info = asked.ask(QueryClusterInfo {}).await?;
     let words = info["kernel_parameters"]["all"].as_array();
     let words: Vec<&str> = words.into_iter().flatten().filter_map(Value::as_str).collect();
@@ -68,12 +68,12 @@ async fn kernel_words(asked: &Asked) -> Result<String, Refusal> {
     Ok(words.join(" "))
 }
 
-pub(super) async fn kernel_parameters(asked: Asked) -> Answer {
+pub(super) async fn kernel_parameters(asked: RouteRequest) -> Answer {
     let words = kernel_words(&asked).await?;
     Ok(([(header::ETAG, etag::of(&json!(words), &[]))], words).into_response())
 }
 
-pub(super) async fn set_kernel_parameters(asked: Asked) -> Answer {
+pub(super) async fn set_kernel_parameters(asked: RouteRequest) -> Answer {
     let words = Parameter::split(text(&asked)?).map_err(|error| Refusal::bad(error.to_string()))?;
     let tag = async { Ok(etag::of(&json!(kernel_words(&asked).await?), &[])) };
     asked.condition(document::KERNEL.to_owned(), tag).await?;
@@ -82,7 +82,7 @@ pub(super) async fn set_kernel_parameters(asked: Asked) -> Answer {
 }
 
 /// Whether the master answers. Everybody may ask.
-pub(super) async fn health(asked: Asked) -> Response {
+pub(super) async fn health(asked: RouteRequest) -> Response {
     let names = Fields::from(["cluster_name"]);
     let question = asked.front.link.ask_once(&asked.holder, QueryConfigValues { names });
     match tokio::time::timeout(HEALTH_TIME, question).await {

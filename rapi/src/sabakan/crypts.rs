@@ -19,8 +19,8 @@ use serde_json::json;
 
 use super::inventory::one;
 use super::machines::parameters;
-use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest};
 use crate::shares::stranger;
 use crate::state::{Compatibility, Front};
 
@@ -67,7 +67,10 @@ fn disk(path: &str) -> Result<DiskName, Refusal> {
     path.parse().map_err(|error: NameError| Refusal::bad(error.to_string()))
 }
 
-pub(super) async fn keep(Path((serial, path)): Path<(String, String)>, asked: Asked) -> Answer {
+pub(super) async fn keep(
+    Path((serial, path)): Path<(String, String)>,
+    asked: RouteRequest,
+) -> Answer {
     asked.may(Verb::DiskKey(&serial))?;
     if asked.body.is_empty() {
         return Err(Refusal::bad("send the key as the body: 1 to 4,096 bytes"));
@@ -90,7 +93,10 @@ fn kept(disk: &DiskName) -> Response {
 
 const JSON: [(HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 
-pub(super) async fn fetch(Path((serial, path)): Path<(String, String)>, asked: Asked) -> Answer {
+pub(super) async fn fetch(
+    Path((serial, path)): Path<(String, String)>,
+    asked: RouteRequest,
+) -> Answer {
     asked.may(Verb::DiskKey(&serial))?;
     let disk = disk(&path)?.to_string();
     let missing = || Refusal::not_found(format!("no key of disk {disk} of `{serial}` is kept"));
@@ -104,7 +110,7 @@ pub(super) async fn fetch(Path((serial, path)): Path<(String, String)>, asked: A
     Ok((head, key).into_response())
 }
 
-pub(super) async fn forget(Path(serial): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn forget(Path(serial): Path<String>, asked: RouteRequest) -> Answer {
     // The specification of 2018 has no states.
     let only_retiring = asked.front.compatibility == Compatibility::Today;
     let op = parameters(&json!({"serial": serial, "only_retiring": only_retiring}));

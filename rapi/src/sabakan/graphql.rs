@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 
 use super::inventory::{found, one};
 use super::machines::parameters;
-use crate::asked::{Answer, Asked, json as answer};
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest, json as answer};
 use types::{Machine, MachineParams, MachineState, MachineStatus};
 
 /// Depth of a query: the usual question for the schema has thirteen levels, one for a machine six.
@@ -45,7 +45,7 @@ static SCHEMA: LazyLock<Schemas> = LazyLock::new(|| {
 });
 
 /// Answers a request.
-pub(super) async fn serve(asked: Asked) -> Answer {
+pub(super) async fn serve(asked: RouteRequest) -> Answer {
     // A browser sends JSON to another site only when that one lets it.
     let body = asked.json()?;
     let wrong = |error| Refusal::bad(format!("the body is no GraphQL request: {error}"));
@@ -54,7 +54,7 @@ pub(super) async fn serve(asked: Asked) -> Answer {
 }
 
 /// Answers a query that stands in the target. A request by a link must not change anything.
-pub(super) async fn serve_query(asked: Asked) -> Answer {
+pub(super) async fn serve_query(asked: RouteRequest) -> Answer {
     let query =
         asked.value("query").ok_or_else(|| Refusal::bad("the parameter query is missing"))?;
     let mut request = Request::new(query);
@@ -80,7 +80,7 @@ fn only_reads(request: &mut Request) -> bool {
     operations.all(|(_name, operation)| operation.node.ty == OperationType::Query)
 }
 
-async fn carry_out(mut request: Request, asked: Asked) -> Response {
+async fn carry_out(mut request: Request, asked: RouteRequest) -> Response {
     spell_states(&mut request);
     answer(SCHEMA.execute(request.data(asked)).await)
 }
@@ -131,7 +131,7 @@ impl Query {
     /// A machine.
     #[graphql(complexity = "ROOT_COST + child_complexity")]
     async fn machine(&self, context: &Context<'_>, serial: ID) -> Result<Machine, Error> {
-        let asked = context.data::<Asked>()?;
+        let asked = context.data::<RouteRequest>()?;
         let machine = one(asked, &serial).await.map_err(|refusal| error(&serial, &refusal))?;
         let shown = all(asked, &[machine]).await.map_err(|refusal| error(&serial, &refusal))?;
         read(shown.into_iter().next().unwrap_or_default())
@@ -145,7 +145,7 @@ impl Query {
         having: Option<MachineParams>,
         not_having: Option<MachineParams>,
     ) -> Result<Vec<Machine>, Error> {
-        let asked = context.data::<Asked>()?;
+        let asked = context.data::<RouteRequest>()?;
         let (having, not_having) = (having.unwrap_or_default(), not_having.unwrap_or_default());
         let told = |refusal: Refusal| error("", &refusal);
         let conditions = [having.filters(true), not_having.filters(false)].concat();
@@ -177,7 +177,7 @@ impl Mutation {
         serial: ID,
         state: MachineState,
     ) -> Result<MachineStatus, Error> {
-        let asked = context.data::<Asked>()?;
+        let asked = context.data::<RouteRequest>()?;
         let told = |refusal: Refusal| error(&serial, &refusal);
         let op = parameters(&json!({"serial": *serial, "state": state}));
         let set = asked.run("OP_MACHINE_SET_STATE", op).await.map_err(told)?;
@@ -187,7 +187,10 @@ impl Mutation {
 }
 
 /// Machines as the REST interface shows them.
-async fn all(asked: &Asked, machines: &[model::machine::Machine]) -> Result<Vec<Value>, Refusal> {
+async fn all(
+    asked: &RouteRequest,
+    machines: &[model::machine::Machine],
+) -> Result<Vec<Value>, Refusal> {
     let rules = asked.front.rules.of(asked.ask(GantryIpam {})).await?;
     let now = asked.now();
     Ok(machines.iter().map(|machine| today(machine, rules.as_deref(), now)).collect())

@@ -14,9 +14,9 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::machines::{done, parameters, text};
-use crate::asked::{Answer, Asked};
 use crate::etag;
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest};
 
 const KIND: &str = TemplateKind::Ignition.as_str();
 
@@ -30,7 +30,7 @@ fn version(id: &str) -> Result<TemplateId, Refusal> {
 
 /// A field of the templates of a role, or of one version.
 async fn told(
-    asked: &Asked,
+    asked: &RouteRequest,
     field: &str,
     role: &Word,
     id: Option<&TemplateId>,
@@ -44,7 +44,7 @@ async fn told(
     Ok(values.filter_map(|value| value.as_str().map(str::to_owned)).collect())
 }
 
-pub(super) async fn list(Path(role): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn list(Path(role): Path<String>, asked: RouteRequest) -> Answer {
     let role = word(&role)?;
     let ids = told(&asked, "version", &role, None).await?;
     let mut ids: Vec<TemplateId> = ids.iter().filter_map(|id| id.parse().ok()).collect();
@@ -52,21 +52,24 @@ pub(super) async fn list(Path(role): Path<String>, asked: Asked) -> Answer {
     Ok(asked.object(&json!(ids), &[]))
 }
 
-pub(super) async fn template(Path((role, id)): Path<(String, String)>, asked: Asked) -> Answer {
+pub(super) async fn template(
+    Path((role, id)): Path<(String, String)>,
+    asked: RouteRequest,
+) -> Answer {
     let (role, id) = (word(&role)?, version(&id)?);
     let text = of_version(&asked, &role, &id).await?;
     let tag = etag::of(&json!(text), &[]);
     Ok(([(header::ETAG, tag)], shown(text)).into_response())
 }
 
-async fn of_version(asked: &Asked, role: &Word, id: &TemplateId) -> Result<String, Refusal> {
+async fn of_version(asked: &RouteRequest, role: &Word, id: &TemplateId) -> Result<String, Refusal> {
     let text = told(asked, "text", role, Some(id)).await?.pop();
     let missing = || Refusal::not_found(format!("role `{}` has no template {id}", role.as_str()));
     text.ok_or_else(missing)
 }
 
 /// Lets a change rest on a template, as far as the client asks for that.
-async fn condition(asked: &Asked, role: &Word, id: &TemplateId) -> Result<(), Refusal> {
+async fn condition(asked: &RouteRequest, role: &Word, id: &TemplateId) -> Result<(), Refusal> {
     let key = BootTemplateKey { kind: TemplateKind::Ignition, role: role.clone(), id: id.clone() };
     let tag = async { Ok(etag::of(&json!(of_version(asked, role, id).await?), &[])) };
     asked.condition(format!("{}/{key}", document::BOOT_TEMPLATES), tag).await
@@ -79,7 +82,10 @@ fn shown(text: String) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-pub(super) async fn upload(Path((role, id)): Path<(String, String)>, asked: Asked) -> Answer {
+pub(super) async fn upload(
+    Path((role, id)): Path<(String, String)>,
+    asked: RouteRequest,
+) -> Answer {
     let (role, id) = (word(&role)?, version(&id)?);
     let (text, other_spec) = (text(&asked)?, asked.flag("other-spec")?);
     condition(&asked, &role, &id).await?;
@@ -88,7 +94,10 @@ pub(super) async fn upload(Path((role, id)): Path<(String, String)>, asked: Aske
     Ok(StatusCode::CREATED.into_response())
 }
 
-pub(super) async fn remove(Path((role, id)): Path<(String, String)>, asked: Asked) -> Answer {
+pub(super) async fn remove(
+    Path((role, id)): Path<(String, String)>,
+    asked: RouteRequest,
+) -> Answer {
     let (role, id) = (word(&role)?, version(&id)?);
     condition(&asked, &role, &id).await?;
     let op = json!({"kind": KIND, "role": role, "id": id});
@@ -96,7 +105,10 @@ pub(super) async fn remove(Path((role, id)): Path<(String, String)>, asked: Aske
     Ok(done())
 }
 
-pub(super) async fn rendered(Path((serial, id)): Path<(String, String)>, asked: Asked) -> Answer {
+pub(super) async fn rendered(
+    Path((serial, id)): Path<(String, String)>,
+    asked: RouteRequest,
+) -> Answer {
     // sabakan asks for what it never had, and finds nothing.
     let id = version(&id).map_err(|refusal| refusal.with_status(StatusCode::NOT_FOUND))?;
     let host = asked.authority().ok_or_else(|| Refusal::bad("the header Host names no host"))?;

@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 
 use super::machines::{done, parameters};
 use super::transfer;
-use crate::asked::{Answer, Asked};
 use crate::etag;
 use crate::files::{self, Member};
 use crate::kept::OfFile;
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest};
 use crate::upload::{self, Pieces};
 
 /// The image that sabakan's routes are about.
@@ -34,7 +34,7 @@ const KERNEL: &str = "kernel";
 const INITRD: &str = "initrd.gz";
 
 /// The images that sabakan's clients see: versions of one operating system.
-pub(super) async fn index(asked: Asked) -> Answer {
+pub(super) async fn index(asked: RouteRequest) -> Answer {
     let fields = Fields::from(["version", "ctime", "size"]);
     let filter = Some(Filter::any_of("name", [IMAGE]));
     let table = asked.ask(Query { what: What::Image, fields, filter }).await?;
@@ -48,7 +48,7 @@ fn image(id: &str) -> Result<ImageId, Refusal> {
 }
 
 /// The files of a version, if there is one.
-async fn known(asked: &Asked, id: &ImageId) -> Result<Option<ImageFiles>, Refusal> {
+async fn known(asked: &RouteRequest, id: &ImageId) -> Result<Option<ImageFiles>, Refusal> {
     let filter = Some(Filter::any_of("image", [id.to_string().as_str()]));
     let fields = Fields::from(["files"]);
     let table = asked.ask(Query { what: What::Image, fields, filter }).await?;
@@ -57,7 +57,7 @@ async fn known(asked: &Asked, id: &ImageId) -> Result<Option<ImageFiles>, Refusa
     read.map(Some).map_err(|error| Refusal::fault(format!("an image does not read: {error}")))
 }
 
-pub(super) async fn upload(Path(id): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn upload(Path(id): Path<String>, asked: RouteRequest) -> Answer {
     let id = image(&id)?;
     asked.unconditional()?;
     // Told before the bytes are sent.
@@ -139,7 +139,7 @@ fn unpack(pieces: &mut Pieces, spool: &FilePath) -> Result<Members, Refusal> {
     })
 }
 
-pub(super) async fn download(Path(id): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn download(Path(id): Path<String>, asked: RouteRequest) -> Answer {
     let id = image(&id)?;
     let missing = || Refusal::not_found(format!("there is no image {id}"));
     let files = known(&asked, &id).await?.ok_or_else(missing)?;
@@ -163,7 +163,10 @@ pub(super) async fn download(Path(id): Path<String>, asked: Asked) -> Answer {
     Ok((Extension(OfFile), kind, archive).into_response())
 }
 
-pub(super) async fn remove(Path(id): Path<String>, asked: Asked) -> Result<Response, Refusal> {
+pub(super) async fn remove(
+    Path(id): Path<String>,
+    asked: RouteRequest,
+) -> Result<Response, Refusal> {
     let id = image(&id)?;
     let tag = async {
         let missing = || Refusal::not_found(format!("there is no image {id}"));

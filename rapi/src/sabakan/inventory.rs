@@ -9,8 +9,8 @@ use model::machine::Machine;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::asked::Asked;
 use crate::refusal::Refusal;
+use crate::route_request::RouteRequest;
 
 /// The method `Query` for the documents of machines.
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ impl Documents {
 
 /// The machines that fit, each to be read when it is its turn.
 pub(super) async fn each(
-    asked: &Asked,
+    asked: &RouteRequest,
     filter: Option<Filter>,
 ) -> Result<impl ExactSizeIterator<Item = Result<Machine, Refusal>>, Refusal> {
     let fields = Fields::from(["document"]);
@@ -51,11 +51,14 @@ pub(super) async fn each(
     Ok(asked.ask(query).await?.machines())
 }
 
-pub(super) async fn found(asked: &Asked, filter: Option<Filter>) -> Result<Vec<Machine>, Refusal> {
+pub(super) async fn found(
+    asked: &RouteRequest,
+    filter: Option<Filter>,
+) -> Result<Vec<Machine>, Refusal> {
     each(asked, filter).await?.collect()
 }
 
-pub(super) async fn one(asked: &Asked, serial: &str) -> Result<Machine, Refusal> {
+pub(super) async fn one(asked: &RouteRequest, serial: &str) -> Result<Machine, Refusal> {
     let serial = serial.to_owned();
     let filter = Filter::Compare(Comparison::Equal, "serial".to_owned(), serial.as_str().into());
     let machine = found(asked, Some(filter)).await?.into_iter().next();

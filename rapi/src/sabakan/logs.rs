@@ -7,14 +7,14 @@ use model::Timestamp;
 use model::audit::{AuditFilter, ENTRIES_MAX};
 use model::sabakan::{log, time};
 
-use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest};
 
 /// Answers of the master that one log is made of: half a million entries. Earlier ones are asked for by
 /// their day.
 const PAGES_MAX: usize = 50;
 
-pub(super) async fn logs(asked: Asked) -> Answer {
+pub(super) async fn logs(asked: RouteRequest) -> Answer {
     let (since, mut until) = (day(&asked, "since")?, day(&asked, "until")?);
     let mut pages = Vec::new();
     for _ in 0..PAGES_MAX {
@@ -43,7 +43,7 @@ pub(super) async fn logs(asked: Asked) -> Answer {
     Ok(([(header::CONTENT_TYPE, "application/json")], lines).into_response())
 }
 
-fn day(asked: &Asked, name: &str) -> Result<Option<Timestamp>, Refusal> {
+fn day(asked: &RouteRequest, name: &str) -> Result<Option<Timestamp>, Refusal> {
     let wrong = || Refusal::bad(format!("`{name}` is a day, written as 20261120"));
     asked.value(name).map(|text| time::day(text).ok_or_else(wrong)).transpose()
 }

@@ -13,10 +13,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::inventory::{each, one};
-use crate::asked::{Answer, Asked};
 use crate::etag;
 use crate::json::parse;
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest};
 use crate::state::Compatibility;
 
 /// The parameters of an opcode.
@@ -29,7 +29,7 @@ pub(super) fn done() -> Response {
     StatusCode::OK.into_response()
 }
 
-pub(super) async fn search(asked: Asked) -> Answer {
+pub(super) async fn search(asked: RouteRequest) -> Answer {
     let filter = sabakan::filter(asked.query()).map_err(Refusal::bad)?;
     let machines = each(&asked, filter).await?;
     if machines.len() == 0 {
@@ -41,7 +41,7 @@ pub(super) async fn search(asked: Asked) -> Answer {
 
 /// A list of machines, and its tag.
 async fn listed(
-    asked: &Asked,
+    asked: &RouteRequest,
     machines: impl Iterator<Item = Result<Machine, Refusal>>,
 ) -> Result<(Vec<u8>, String), Refusal> {
     let rules = match asked.front.compatibility {
@@ -72,12 +72,12 @@ async fn listed(
 }
 
 /// The tag of one machine: that of the list with it alone.
-pub(super) async fn tag(asked: &Asked, machine: Machine) -> Result<String, Refusal> {
+pub(super) async fn tag(asked: &RouteRequest, machine: Machine) -> Result<String, Refusal> {
     Ok(listed(asked, std::iter::once(Ok(machine))).await?.1)
 }
 
 /// Lets a change rest on a machine, as far as the client asks for that.
-pub(super) async fn condition(asked: &Asked, serial: &str) -> Result<(), Refusal> {
+pub(super) async fn condition(asked: &RouteRequest, serial: &str) -> Result<(), Refusal> {
     if !etag::is_conditional(&asked.headers) {
         return Ok(());
     }
@@ -105,7 +105,7 @@ impl List {
     }
 }
 
-pub(super) async fn register(asked: Asked) -> Answer {
+pub(super) async fn register(asked: RouteRequest) -> Answer {
     let machines = parse(&asked.body)?;
     if !machines.is_array() {
         return Err(Refusal::bad("send a list of machines, also for one"));
@@ -115,7 +115,7 @@ pub(super) async fn register(asked: Asked) -> Answer {
     Ok(StatusCode::CREATED.into_response())
 }
 
-pub(super) async fn remove(Path(serial): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn remove(Path(serial): Path<String>, asked: RouteRequest) -> Answer {
     let only = match asked.front.compatibility {
         Compatibility::Today => Removable::Retired,
         Compatibility::Document => Removable::OutOfService,
@@ -126,14 +126,14 @@ pub(super) async fn remove(Path(serial): Path<String>, asked: Asked) -> Answer {
     Ok(done())
 }
 
-async fn set(asked: &Asked, serial: &str, changes: &Value) -> Answer {
+async fn set(asked: &RouteRequest, serial: &str, changes: &Value) -> Answer {
     condition(asked, serial).await?;
     asked.run("OP_MACHINE_SET_PARAMS", parameters(changes)).await?;
     Ok(done())
 }
 
 /// The body as text.
-pub(super) fn text(asked: &Asked) -> Result<&str, Refusal> {
+pub(super) fn text(asked: &RouteRequest) -> Result<&str, Refusal> {
     std::str::from_utf8(&asked.body).map_err(|error| {
         Refusal::bad(match model::boot_template::compression(&asked.body) {
             Some(format) => format!("the body is compressed by {format}; send it unpacked"),
@@ -144,7 +144,7 @@ pub(super) fn text(asked: &Asked) -> Result<&str, Refusal> {
 
 pub(super) async fn set_label(
     Path((serial, label)): Path<(String, String)>,
-    asked: Asked,
+    asked: RouteRequest,
 ) -> Answer {
     let value = text(&asked)?;
     set(&asked, &serial, &json!({"serial": serial, "labels": {label: value}})).await
@@ -152,7 +152,7 @@ pub(super) async fn set_label(
 
 pub(super) async fn remove_label(
     Path((serial, label)): Path<(String, String)>,
-    asked: Asked,
+    asked: RouteRequest,
 ) -> Answer {
     if !one(&asked, &serial).await?.labels.contains_key(&label) {
         return Err(Refusal::not_found(format!("machine `{serial}` has no label `{label}`")));
@@ -160,7 +160,7 @@ pub(super) async fn remove_label(
     set(&asked, &serial, &json!({"serial": serial, "labels": {label: null}})).await
 }
 
-pub(super) async fn set_retire_date(Path(serial): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn set_retire_date(Path(serial): Path<String>, asked: RouteRequest) -> Answer {
     let given = text(&asked)?.trim();
     let wrong = || Refusal::bad("send a moment as 2026-11-20T13:05:09Z (RFC 3339)");
     let date = Timestamp::of_rfc3339(given).ok_or_else(wrong)?;

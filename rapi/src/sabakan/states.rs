@@ -8,21 +8,21 @@ use serde_json::json;
 
 use super::inventory::one;
 use super::machines::{condition, done, parameters, tag, text};
-use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
+use crate::route_request::{Answer, RouteRequest};
 use crate::state::Compatibility;
 
 /// The path of the state of a machine.
 pub const PATH: &str = "/api/v1/state/{serial}";
 
-pub(super) async fn state(Path(serial): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn state(Path(serial): Path<String>, asked: RouteRequest) -> Answer {
     let machine = one(&asked, &serial).await?;
     let state = machine.life.state.status();
     // axum answers with text/plain.
     Ok(([(header::ETAG, tag(&asked, machine).await?)], state.as_str()).into_response())
 }
 
-pub(super) async fn set(Path(serial): Path<String>, asked: Asked) -> Answer {
+pub(super) async fn set(Path(serial): Path<String>, asked: RouteRequest) -> Answer {
     let state = text(&asked)?.trim().parse();
     let state: Status = state.map_err(|error: NoStatus| Refusal::bad(error.to_string()))?;
     condition(&asked, &serial).await?;
@@ -34,7 +34,11 @@ pub(super) async fn set(Path(serial): Path<String>, asked: Asked) -> Answer {
 ///
 /// # Errors
 /// sabakan's table has no such transition, or keys of its disks are left.
-pub(super) async fn become_of(asked: &Asked, serial: &str, state: Status) -> Result<(), Refusal> {
+pub(super) async fn become_of(
+    asked: &RouteRequest,
+    serial: &str,
+    state: Status,
+) -> Result<(), Refusal> {
     let op = json!({"serial": serial, "state": state});
     let set = asked.run("OP_MACHINE_SET_STATE", parameters(&op)).await;
     set.map(drop).map_err(|refusal| as_in(asked.front.compatibility, refusal))

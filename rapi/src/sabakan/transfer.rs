@@ -7,15 +7,15 @@ use luxi::method::{Fields, QueryConfigValues};
 use model::NodeName;
 use serde_json::Value;
 
-use crate::asked::Asked;
 use crate::refusal::Refusal;
+use crate::route_request::RouteRequest;
 
 /// The longest wait for a job that sends the file to every candidate and rack. A file of 4 GiB for a
 /// dozen of them takes ten minutes at 1 Gbit/s.
 pub(super) const END_TIME: Duration = Duration::from_secs(1_800);
 
 /// Refuses an upload where another machine is the master, which would look for it in its own spool.
-pub(super) async fn at_master(asked: &Asked) -> Result<(), Refusal> {
+pub(super) async fn at_master(asked: &RouteRequest) -> Result<(), Refusal> {
     let names = Fields::from(["master_node"]);
     let told = asked.ask(QueryConfigValues { names }).await?;
     let master = told.first().and_then(Value::as_str).and_then(|name| name.parse().ok());

@@ -12,11 +12,11 @@ use luxi::{Caller, Limits, Request, Response, Service, serve};
 use model::job::RequestDigest;
 use model::layout::Layout;
 use rapi::access_log::AccessLog;
-use rapi::attempt::Refusals;
 use rapi::authenticate::Authenticator;
+use rapi::denied::Refusals;
 use rapi::front::router;
-use rapi::link::Link;
 use rapi::master::Master;
+use rapi::master_pool::MasterPool;
 use rapi::meters::Meters;
 use rapi::rules::KnownRules;
 use rapi::server;
@@ -149,7 +149,7 @@ fn front(dir: &Path, socket: &Path) -> Front {
     let users = dir.join("users");
     stdx::atomic::write(&users, USERS.as_bytes(), 0o600).unwrap();
     let master = Master::new(socket.to_owned()).with_times(Duration::ZERO, Duration::ZERO);
-    let link = Arc::new(Link::new(master, Clock::system()));
+    let link = Arc::new(MasterPool::new(master, Clock::system()));
     let tokens = Tokens::of(Arc::clone(&link));
     Front {
         link,

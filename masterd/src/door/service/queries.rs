@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{LuxiService, no_locking};
-use crate::agents::strangers::Stranger;
+use crate::agents::unregistered::UnregisteredMachine;
 use crate::cluster::group::fields::GroupRow;
 use crate::cluster::node::fields::NodeRow;
 use crate::cluster::{group, node, token};
@@ -35,7 +35,7 @@ use crate::machines::machine::fields::MachineRow;
 use crate::machines::network::fields::NetworkRow;
 use crate::machines::rack::status::{self as rack_status, RackStatus};
 use crate::machines::{
-    asset, boot_template, image, lease, machine, network, network_template, rack, stranger,
+    asset, boot_template, image, lease, machine, network, network_template, rack, unregistered,
 };
 use crate::units::list::{Field, Listing, bare, definitions, natural};
 
@@ -89,7 +89,7 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
         What::Asset => definitions(asset::fields::FIELDS, wanted),
         What::Rack => definitions(rack::fields::FIELDS, wanted),
         What::Lease => definitions(lease::fields::FIELDS, wanted),
-        What::Unregistered => definitions(stranger::FIELDS, wanted),
+        What::Unregistered => definitions(unregistered::FIELDS, wanted),
         What::Filter => definitions(filter::FIELDS, wanted),
         What::Instance => without_rows::describe(&INSTANCE, wanted),
         What::Network => definitions(network::fields::FIELDS, wanted),
@@ -130,7 +130,7 @@ impl LuxiService {
                 table(rack::fields::FIELDS, self.rack_rows(call.filter.as_ref()), &call).await
             }
             What::Lease => table(lease::fields::FIELDS, self.lease_rows(), &call).await,
-            What::Unregistered => table(stranger::FIELDS, self.strangers(), &call).await,
+            What::Unregistered => table(unregistered::FIELDS, self.unregistered(), &call).await,
             What::Filter => {
                 let rows = self.filter_rows(call.filter.as_ref())?;
                 table(filter::FIELDS, rows, &call).await
@@ -330,15 +330,15 @@ impl LuxiService {
         }
     }
 
-    fn strangers(&self) -> Vec<Stranger> {
+    fn unregistered(&self) -> Vec<UnregisteredMachine> {
         let config = self.sources.published.snapshot().config;
-        self.sources.contacts.strangers.all(&config, self.now())
+        self.sources.contacts.unregistered.all(&config, self.now())
     }
 
     /// All racks, or those to which the filter is limited.
     fn rack_rows(&self, filter: Option<&Filter>) -> Vec<RackStatus> {
         let config = self.sources.published.snapshot().config;
-        let (contacts, strangers) = (self.sources.contacts.all(), self.strangers());
+        let (contacts, unregistered) = (self.sources.contacts.all(), self.unregistered());
         let limits = filter.and_then(|filter| filter.limits("rack"));
         let limits: Option<Vec<u32>> =
             limits.and_then(|limits| limits.into_iter().map(Operand::as_u32).collect());
@@ -347,7 +347,7 @@ impl LuxiService {
         let missing = self.sources.address.held.missing().map(|(_since, missing)| missing);
         let known = rack_status::Known {
             contacts: &contacts,
-            strangers: &strangers,
+            unregistered: &unregistered,
             address_missing: missing.as_ref(),
             now: self.now(),
         };
@@ -357,13 +357,13 @@ impl LuxiService {
 
     fn lease_rows(&self) -> Vec<LeaseRow> {
         let config = self.sources.published.snapshot().config;
-        let strangers = self.strangers();
-        let strangers: HashMap<_, _> =
-            strangers.into_iter().filter_map(|one| Some(((one.rack, one.mac?), one))).collect();
+        let unregistered = self.unregistered();
+        let unregistered: HashMap<_, _> =
+            unregistered.into_iter().filter_map(|one| Some(((one.rack, one.mac?), one))).collect();
         let row = |lease: &Arc<Lease>| LeaseRow {
             lease: Arc::clone(lease),
             config: Arc::clone(&config),
-            stranger: strangers.get(&(lease.rack, lease.mac)).cloned(),
+            stranger: unregistered.get(&(lease.rack, lease.mac)).cloned(),
             now: self.now(),
         };
         let mut rows: Vec<LeaseRow> = config.leases.values().map(row).collect();

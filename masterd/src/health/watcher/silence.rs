@@ -15,7 +15,7 @@ use model::{NodeName, Serial, Timestamp};
 
 use super::alarms::{Alarm, Subject};
 use super::machines::Stay;
-use crate::agents::signs::LastSign;
+use crate::agents::liveness::LastSign;
 use crate::config::Config;
 
 /// Machines that may fall silent together and be called unreachable: fewer than a rack has. More of them

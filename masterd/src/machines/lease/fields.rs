@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::Timestamp;
 use model::rack::{Lease, LeaseState};
 
-use crate::agents::strangers::Stranger;
+use crate::agents::unregistered::UnregisteredMachine;
 use crate::config::Config;
 use crate::units::list::{Cell, Field, fields, json};
 
@@ -17,7 +17,7 @@ pub struct LeaseRow {
     /// Machines, and what was seen of them.
     pub config: Arc<Config>,
     /// The stranger that has it, if no machine does.
-    pub stranger: Option<Stranger>,
+    pub stranger: Option<UnregisteredMachine>,
     /// The time of the question: a lease ends by itself.
     pub now: Timestamp,
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::agents::clock_skew::{self, ClockSkew};
 use crate::agents::contacts::Contact;
 use crate::agents::master_address::Missing;
-use crate::agents::strangers::Stranger;
+use crate::agents::unregistered::UnregisteredMachine;
 use crate::config::Config;
 use crate::machines::rack::document::image_of;
 
@@ -76,7 +76,7 @@ pub struct Known<'a> {
     /// How agents were found.
     pub contacts: &'a HashMap<NodeName, Contact>,
     /// Machines that are not registered.
-    pub strangers: &'a [Stranger],
+    pub unregistered: &'a [UnregisteredMachine],
     /// Why the master's node lacks the master's address.
     pub address_missing: Option<&'a Missing>,
     /// The time of day.
@@ -111,10 +111,10 @@ pub fn unserved(config: &Config, rack: u32) -> Option<String> {
     })
 }
 
-/// How `rack` stands, with the strangers that were seen in it.
+/// How `rack` stands, with the unregistered that were seen in it.
 #[must_use]
 pub fn status(config: &Config, rack: u32, known: Known<'_>) -> RackStatus {
-    let Known { contacts, strangers, address_missing, now } = known;
+    let Known { contacts, unregistered, address_missing, now } = known;
     let called = || config.agents_of(rack).filter(|node| node.role != NodeRole::Offline);
     let of_master = fault_of_master(config, contacts);
     let agent = |node: &Arc<Node>| {
@@ -131,7 +131,7 @@ pub fn status(config: &Config, rack: u32, known: Known<'_>) -> RackStatus {
         stuck.extend(why_stuck(config, machine, now));
     }
     let recent = now.plus_seconds(-STRANGER_SECONDS);
-    let asked = strangers.iter().filter(|s| s.rack == rack && s.last >= recent);
+    let asked = unregistered.iter().filter(|s| s.rack == rack && s.last >= recent);
     let unknown: Vec<String> = asked.filter_map(told_of).collect();
     let (leases, range) = use_of_ranges(config, rack, contacts, now);
     let (stuck, unknown) = (shortened(stuck), shortened(unknown));
@@ -282,7 +282,7 @@ fn why_stuck(config: &Config, machine: &Machine, now: Timestamp) -> Option<Strin
 }
 
 /// A machine that asked for its script; who only has a lease need be none.
-fn told_of(stranger: &Stranger) -> Option<String> {
+fn told_of(stranger: &UnregisteredMachine) -> Option<String> {
     let serial = stranger.serial.as_ref()?;
     let mac = stranger.mac.map_or_else(|| "-".to_owned(), |mac| mac.to_string());
     Some(format!("not registered: MAC {mac}, serial {serial}"))
@@ -333,10 +333,10 @@ mod tests {
 
     fn known<'a>(
         contacts: &'a HashMap<NodeName, Contact>,
-        strangers: &'a [Stranger],
+        unregistered: &'a [UnregisteredMachine],
         seconds: i64,
     ) -> Known<'a> {
-        Known { contacts, strangers, address_missing: None, now: NOW.plus_seconds(seconds) }
+        Known { contacts, unregistered, address_missing: None, now: NOW.plus_seconds(seconds) }
     }
 
     fn warnings(config: &Config, seconds: i64) -> Vec<String> {
@@ -389,7 +389,7 @@ mod tests {
         let held = AgentHeld { behind: true, faults: vec![taken], ..AgentHeld::default() };
         let contact = Contact { since: NOW, held, ..Contact::default() };
         let contacts = HashMap::from([("n2.example".parse().unwrap(), contact)]);
-        let mut stranger = Stranger {
+        let mut stranger = UnregisteredMachine {
             rack: 1,
             mac: Some("52:54:00:00:00:09".parse().unwrap()),
             serial: Some("s9".parse().unwrap()),
@@ -399,7 +399,7 @@ mod tests {
             last: NOW,
             count: 1,
         };
-        let of = |stranger: &Stranger| {
+        let of = |stranger: &UnregisteredMachine| {
             status(&config, 1, known(&contacts, std::slice::from_ref(stranger), 0))
         };
         let found = of(&stranger);

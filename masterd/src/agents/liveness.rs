@@ -30,18 +30,18 @@ pub struct LastSign {
 
 /// The last sign of each machine.
 #[derive(Debug)]
-pub struct Signs {
+pub struct Liveness {
     began: Instant,
     all: RwLock<HashMap<Serial, LastSign>>,
 }
 
-impl Default for Signs {
+impl Default for Liveness {
     fn default() -> Self {
         Self { began: Instant::now(), all: RwLock::default() }
     }
 }
 
-impl Signs {
+impl Liveness {
     /// Takes what the agent of a rack tells of its machines.
     pub(crate) fn see(&self, node: &NodeName, config: &Config, now: Timestamp, told: Vec<Sign>) {
         let served = config.nodes.get(node).and_then(|node| node.rack);

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::etag;
-use crate::link::END_TIME;
+use crate::master_pool::END_TIME;
 use crate::refusal::Refusal;
 use crate::server::Running;
 use crate::shares::{Holder, Place, holder_of, turn_now};
@@ -43,7 +43,7 @@ const REPEAT_KEY_MAX: usize = 128;
 
 /// A request.
 #[derive(Debug)]
-pub struct Asked {
+pub struct RouteRequest {
     /// Everything that answers come from.
     pub front: Arc<Front>,
     /// The principal that asks.
@@ -68,7 +68,7 @@ pub struct Asked {
     unchanged: Mutex<Option<Unchanged>>,
 }
 
-impl FromRequest<Arc<Front>> for Asked {
+impl FromRequest<Arc<Front>> for RouteRequest {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, front: &Arc<Front>) -> Result<Self, Refusal> {
@@ -120,7 +120,7 @@ impl FromRequest<Arc<Front>> for Asked {
     }
 }
 
-impl Asked {
+impl RouteRequest {
     /// Asks the master.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use stdx::metrics::Counter;
 
 /// Numbers of committed jobs.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct StatusCounts {
     /// Jobs that are not archived, in the order of [`JobStatus::ALL`].
     now: [AtomicU64; JobStatus::ALL.len()],
     submitted: Counter,
@@ -16,7 +16,7 @@ pub struct Tally {
     ended: [Counter; JobStatus::ALL.len()],
 }
 
-impl Tally {
+impl StatusCounts {
     /// Counts a job that is committed with the status `after`; `before` is none for a new one.
     pub(super) fn changed(&self, before: Option<JobStatus>, after: JobStatus) {
         if before == Some(after) {
@@ -78,18 +78,18 @@ mod tests {
 
     #[test]
     fn numbers_follow_the_changes() {
-        let tally = Tally::default();
-        tally.changed(None, JobStatus::Error);
-        tally.changed(None, JobStatus::Queued);
-        tally.forget_found();
-        assert_eq!((shown(tally.now()), tally.submitted()), ("queued 1;error 1;".to_owned(), 0));
-        tally.changed(Some(JobStatus::Queued), JobStatus::Running);
-        tally.changed(Some(JobStatus::Running), JobStatus::Running);
-        tally.changed(None, JobStatus::Success);
-        assert_eq!((shown(tally.ended()), tally.submitted()), ("success 1;".to_owned(), 1));
-        tally.changed(Some(JobStatus::Running), JobStatus::Canceled);
-        tally.gone(JobStatus::Error);
-        assert_eq!(shown(tally.now()), "canceled 1;success 1;");
-        assert_eq!(shown(tally.ended()), "canceled 1;success 1;");
+        let counts = StatusCounts::default();
+        counts.changed(None, JobStatus::Error);
+        counts.changed(None, JobStatus::Queued);
+        counts.forget_found();
+        assert_eq!((shown(counts.now()), counts.submitted()), ("queued 1;error 1;".to_owned(), 0));
+        counts.changed(Some(JobStatus::Queued), JobStatus::Running);
+        counts.changed(Some(JobStatus::Running), JobStatus::Running);
+        counts.changed(None, JobStatus::Success);
+        assert_eq!((shown(counts.ended()), counts.submitted()), ("success 1;".to_owned(), 1));
+        counts.changed(Some(JobStatus::Running), JobStatus::Canceled);
+        counts.gone(JobStatus::Error);
+        assert_eq!(shown(counts.now()), "canceled 1;success 1;");
+        assert_eq!(shown(counts.ended()), "canceled 1;success 1;");
     }
 }

@@ -54,14 +54,14 @@ impl Refusals {
 
 /// The parts of a request that are kept until it is known whether it is refused.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub(crate) struct Denied {
     method: String,
     path: String,
     /// The user that a password was given for.
     claimed: Option<Arc<str>>,
 }
 
-impl Attempt {
+impl Denied {
     pub(crate) fn of(authenticator: &Authenticator, request: &Request) -> Self {
         let given = request.headers().get(header::AUTHORIZATION);
         let known = |header| authenticator.claimed(header).unwrap_or_else(|| UNKNOWN.into());

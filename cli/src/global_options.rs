@@ -12,7 +12,7 @@ const POINTER: &str = "Every command takes --root, --socket, --master-wait, --co
 
 /// Options that every command has.
 #[derive(Debug, Args)]
-pub(crate) struct Everywhere {
+pub(crate) struct GlobalOptions {
     /// Directory below which all paths lie; the variable GANTRY_ROOT sets it too.
     #[arg(long, value_name = "DIR", global = true, help_heading = GLOBAL, display_order = 900)]
     pub(crate) root: Option<PathBuf>,
@@ -56,7 +56,7 @@ pub(crate) struct Everywhere {
 
 /// The options that every command takes, described.
 pub(crate) fn described() -> String {
-    let only = Everywhere::augment_args(Command::new("gnt").disable_help_flag(true));
+    let only = GlobalOptions::augment_args(Command::new("gnt").disable_help_flag(true));
     let mut only = only.help_template("{all-args}");
     only.render_long_help().to_string().trim_end().to_owned()
 }

@@ -1,10 +1,10 @@
 //! Core: fields of machines that are not registered and were seen in a rack.
 
-use crate::agents::strangers::Stranger;
+use crate::agents::unregistered::UnregisteredMachine;
 use crate::units::list::{Cell, Field, fields, json};
 
 /// The table.
-pub const FIELDS: &[Field<Stranger>] = fields! {
+pub const FIELDS: &[Field<UnregisteredMachine>] = fields! {
     "rack", "Rack", Number, "Rack that it was seen in", |r| Cell::normal(r.rack);
     "mac", "MAC", Text, "Ethernet address", |r| Cell::optional(r.mac.map(|mac| mac.to_string()));
     "serial", "Serial", Text, "Serial number, if it asked for its boot script",

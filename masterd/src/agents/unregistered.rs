@@ -16,7 +16,7 @@ pub const STRANGERS_MAX: usize = 1_000;
 
 /// One such machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stranger {
+pub struct UnregisteredMachine {
     /// The rack.
     pub rack: u32,
     /// Its Ethernet address, if one is known.
@@ -40,9 +40,9 @@ type Key = (u32, Option<MacAddress>, Option<Serial>);
 
 /// All of them.
 #[derive(Debug, Default)]
-pub struct Strangers(Mutex<BTreeMap<Key, Stranger>>);
+pub struct UnregisteredMachines(Mutex<BTreeMap<Key, UnregisteredMachine>>);
 
-impl Strangers {
+impl UnregisteredMachines {
     /// Takes what an agent saw.
     pub(crate) fn see(&self, agent: &NodeName, config: &Config, events: &[Event]) {
         for event in events {
@@ -60,14 +60,15 @@ impl Strangers {
             };
             let (first, last) = (event.at, event.at);
             let agent = Some(agent.clone());
-            let seen = Stranger { rack, mac, serial, address, agent, first, last, count: 1 };
+            let seen =
+                UnregisteredMachine { rack, mac, serial, address, agent, first, last, count: 1 };
             if !is_registered(&seen, config) {
                 self.add(seen);
             }
         }
     }
 
-    fn add(&self, seen: Stranger) {
+    fn add(&self, seen: UnregisteredMachine) {
         let mut all = self.0.lock();
         let by_serial = seen.serial.clone().filter(|_| seen.mac.is_none());
         let key = (seen.rack, seen.mac, by_serial);
@@ -80,7 +81,7 @@ impl Strangers {
                 false => (known.clone(), seen),
             };
             let serial = newer.serial.clone().or(older.serial);
-            *known = Stranger { serial, first, last, count, ..newer };
+            *known = UnregisteredMachine { serial, first, last, count, ..newer };
             return;
         }
         if all.len() >= STRANGERS_MAX {
@@ -90,12 +91,12 @@ impl Strangers {
         all.insert(key, seen);
     }
 
-    /// The strangers that are not registered now, and all other holders of a lease that are no machines.
+    /// The unregistered that are not registered now, and all other holders of a lease that are no machines.
     #[must_use]
-    pub fn all(&self, config: &Config, now: Timestamp) -> Vec<Stranger> {
+    pub fn all(&self, config: &Config, now: Timestamp) -> Vec<UnregisteredMachine> {
         let mut all = self.0.lock();
         all.retain(|_, known| !is_registered(known, config));
-        let mut found: Vec<Stranger> = all.values().cloned().collect();
+        let mut found: Vec<UnregisteredMachine> = all.values().cloned().collect();
         let live = |lease: &&std::sync::Arc<Lease>| {
             lease.state == LeaseState::Bound
                 && lease.until > now
@@ -104,7 +105,7 @@ impl Strangers {
         };
         found.extend(config.leases.values().filter(live).take(STRANGERS_MAX).map(|lease| {
             let begun = lease.until.plus_seconds(-lease_seconds(config, lease.rack));
-            Stranger {
+            UnregisteredMachine {
                 rack: lease.rack,
                 mac: Some(lease.mac),
                 serial: None,
@@ -126,7 +127,7 @@ fn lease_seconds(config: &Config, rack: u32) -> i64 {
     i64::from(if has_known_cards { GUEST_LEASE_SECONDS } else { LEASE_SECONDS })
 }
 
-fn is_registered(seen: &Stranger, config: &Config) -> bool {
+fn is_registered(seen: &UnregisteredMachine, config: &Config) -> bool {
     let by_mac = seen.mac.is_some_and(|mac| config.machine_of(mac).is_some());
     by_mac || seen.serial.as_ref().is_some_and(|serial| config.machines.contains_key(serial))
 }
@@ -155,37 +156,41 @@ mod tests {
         Observation::Unknown { rack, serial, address, mac: Some(mac) }
     }
 
-    fn see(strangers: &Strangers, config: &Config, seen: impl IntoIterator<Item = Observation>) {
+    fn see(
+        unregistered: &UnregisteredMachines,
+        config: &Config,
+        seen: impl IntoIterator<Item = Observation>,
+    ) {
         let event = |(number, observation)| {
             let at = NOW.plus_seconds(i64::try_from(number).unwrap());
             Event { number, at, observation }
         };
         let events: Vec<Event> = (1..).zip(seen).map(event).collect();
-        strangers.see(&"n2.example".parse().unwrap(), config, &events);
+        unregistered.see(&"n2.example".parse().unwrap(), config, &events);
     }
 
     #[test]
     fn a_stranger_is_one_until_it_is_registered() {
-        let (strangers, mut config) = (Strangers::default(), config(&[]));
-        see(&strangers, &config, [lease(1), asked("s1", 1), lease(1)]);
-        let all = strangers.all(&config, NOW);
+        let (unregistered, mut config) = (UnregisteredMachines::default(), config(&[]));
+        see(&unregistered, &config, [lease(1), asked("s1", 1), lease(1)]);
+        let all = unregistered.all(&config, NOW);
         let [one] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!((one.count, one.first, one.last), (3, NOW.plus_seconds(1), NOW.plus_seconds(3)));
         assert_eq!(one.serial.as_ref().map(Serial::as_str), Some("s1"));
         let machines = register(&config, &[spec("s1", 1, "worker")], NOW).unwrap();
         config.apply(machines.into_iter().map(ConfigChange::Machine));
-        assert_eq!(strangers.all(&config, NOW), []);
-        see(&strangers, &config, [asked("s1", 1)]);
-        assert_eq!(strangers.all(&config, NOW), []);
+        assert_eq!(unregistered.all(&config, NOW), []);
+        see(&unregistered, &config, [asked("s1", 1)]);
+        assert_eq!(unregistered.all(&config, NOW), []);
     }
 
     #[test]
     fn what_is_told_late_was_seen_before() {
-        let (strangers, config) = (Strangers::default(), config(&[]));
+        let (unregistered, config) = (UnregisteredMachines::default(), config(&[]));
         let tell = |agent: &str, seconds, observation| {
             let event = Event { number: 1, at: NOW.plus_seconds(seconds), observation };
-            strangers.see(&agent.parse().unwrap(), &config, &[event]);
-            let [one] = strangers.all(&config, NOW).try_into().unwrap();
+            unregistered.see(&agent.parse().unwrap(), &config, &[event]);
+            let [one] = unregistered.all(&config, NOW).try_into().unwrap();
             (one.first, one.last, one.agent.unwrap().to_string(), one.serial.is_some())
         };
         let at = |first, last, agent: &str, has_serial| {
@@ -200,14 +205,14 @@ mod tests {
 
     #[test]
     fn the_newest_are_kept_and_leases_are_found_without() {
-        let (strangers, mut config) = (Strangers::default(), config(&[]));
-        see(&strangers, &config, (0..1_003).map(lease));
-        let all = strangers.all(&config, NOW);
+        let (unregistered, mut config) = (UnregisteredMachines::default(), config(&[]));
+        see(&unregistered, &config, (0..1_003).map(lease));
+        let all = unregistered.all(&config, NOW);
         assert_eq!(all.len(), STRANGERS_MAX);
         assert_eq!(all.last().unwrap().mac, Some(MacAddress::new([2, 0, 0, 0, 0, 3])));
         let Observation::Lease(held) = lease(7) else { panic!() };
         config.apply([ConfigChange::Lease(held)]);
-        let anew = Strangers::default();
+        let anew = UnregisteredMachines::default();
         assert_eq!(anew.all(&config, NOW)[0].last, NOW);
         assert_eq!(anew.all(&config, NOW.plus_seconds(3_600)), []);
     }

@@ -31,7 +31,7 @@ const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
 
 /// The way to the master for requests.
 #[derive(Debug)]
-pub struct Link {
+pub struct MasterPool {
     master: Master,
     asks: SharedPlaces,
     waits: SharedPlaces,
@@ -39,7 +39,7 @@ pub struct Link {
     stamp: AtomicI64,
 }
 
-impl Link {
+impl MasterPool {
     /// The way to this master.
     #[must_use]
     pub fn new(master: Master, clock: Clock) -> Self {
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn no_two_stamps_are_alike_whatever_the_clock_does() {
         let clock = Clock::manual(1_000);
-        let link = Link::new(Master::new("s".into()), clock.clone());
+        let link = MasterPool::new(Master::new("s".into()), clock.clone());
         let first = [(); 3].map(|()| link.stamp());
         assert_eq!(first, [1_000_000, 1_000_001, 1_000_002]);
         clock.set(10);
