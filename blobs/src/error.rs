@@ -13,7 +13,6 @@ pub enum BlobError {
     Io {
         /// What was tried.
         action: &'static str,
-        /// With what.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -21,14 +20,10 @@ pub enum BlobError {
     },
     /// It is not here, or not whole.
     #[error("blob {digest} is not here")]
-    Missing {
-        /// Which.
-        digest: BlobDigest,
-    },
+    Missing { digest: BlobDigest },
     /// A piece does not follow what is here: go on at `held`.
     #[error("blob {digest}: a piece begins at {offset}, and {held} bytes are here")]
     Offset {
-        /// Which.
         digest: BlobDigest,
         /// The offset of the piece.
         offset: u64,
@@ -38,7 +33,6 @@ pub enum BlobError {
     /// It is longer than was told.
     #[error("blob {digest} is told to have {size} bytes, and has {length} or more")]
     TooLong {
-        /// Which.
         digest: BlobDigest,
         /// Its length as told.
         size: u64,
@@ -48,7 +42,6 @@ pub enum BlobError {
     /// Two senders disagree about its length.
     #[error("blob {digest} was begun with {size} bytes")]
     OtherSize {
-        /// Which.
         digest: BlobDigest,
         /// As it was begun.
         size: u64,
@@ -82,7 +75,6 @@ pub enum BlobError {
     NoRoom {
         /// Its length.
         size: u64,
-        /// MiB that are free.
         free_mib: u64,
     },
 }

@@ -58,10 +58,8 @@ struct Incoming {
     digest: Option<Sha256>,
 }
 
-/// What was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
-    /// Files.
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
@@ -87,14 +85,12 @@ impl Blobs {
     }
 
     /// All whole blobs.
-    #[must_use]
     pub fn all(&self) -> Vec<Blob> {
         let state = self.state.lock();
         state.whole.iter().map(|(&sha256, &size)| Blob { sha256, size }).collect()
     }
 
     /// Bytes of `blob` that are here: all of them, those that have arrived, or none.
-    #[must_use]
     pub fn held(&self, blob: Blob) -> u64 {
         let mut state = self.state.lock();
         self.forget_damaged(&mut state, blob);
@@ -103,7 +99,6 @@ impl Blobs {
     }
 
     /// The file of a whole blob, if it is as long as it was.
-    #[must_use]
     pub fn path_of(&self, digest: BlobDigest) -> Option<PathBuf> {
         let size = self.state.lock().whole.get(&digest).copied()?;
         let path = self.path(digest);
@@ -299,8 +294,6 @@ impl Hasher {
         self.size += bytes.len() as u64;
     }
 
-    /// The blob.
-    #[must_use]
     pub fn finish(self) -> Blob {
         let sha256 = BlobDigest::from_bytes(self.digest.finalize().into());
         Blob { sha256, size: self.size }

@@ -58,13 +58,11 @@ impl Staging {
     }
 
     /// Bytes that were written.
-    #[must_use]
     pub const fn size(&self) -> u64 {
         self.hasher.size
     }
 
     /// What was written.
-    #[must_use]
     pub fn digest(&self) -> BlobDigest {
         self.hasher.clone().finish().sha256
     }

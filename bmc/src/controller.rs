@@ -34,7 +34,6 @@ impl std::fmt::Debug for Session<'_> {
 
 impl Controller {
     /// The way to it; nothing is asked yet.
-    #[must_use]
     pub fn session(&self) -> Session<'_> {
         let language = match self.url.protocol {
             BmcProtocol::Ipmi => Language::Ipmi(Ipmi::new(self)),

@@ -51,7 +51,6 @@ pub enum BmcError {
     Silent {
         /// Where.
         url: String,
-        /// The request.
         request: String,
         /// For how long it was waited.
         limit: Duration,
@@ -84,7 +83,6 @@ pub enum BmcError {
     NotReady {
         /// Where.
         url: String,
-        /// The request.
         request: String,
         /// Its own words.
         reason: String,
@@ -94,17 +92,14 @@ pub enum BmcError {
     Failed {
         /// Where.
         url: String,
-        /// The request.
         request: String,
         /// Its own words.
         reason: String,
     },
-    /// It refuses.
     #[error("the controller at {url} refuses {request}: {reason}")]
     Refused {
         /// Where.
         url: String,
-        /// The request.
         request: String,
         /// Its own words.
         reason: String,
@@ -114,7 +109,6 @@ pub enum BmcError {
     Nonsense {
         /// Where.
         url: String,
-        /// The request.
         request: String,
         /// The fault of the answer.
         reason: String,
@@ -138,7 +132,6 @@ pub enum BmcError {
         url: String,
         /// The systems that may be the machine.
         told: String,
-        /// Which is wanted.
         wanted: String,
     },
     /// It is that of another machine.
@@ -148,7 +141,6 @@ pub enum BmcError {
         url: String,
         /// The identity that it tells.
         told: String,
-        /// Which is wanted.
         wanted: String,
     },
     /// It took an action, and nothing came of it.
@@ -184,7 +176,6 @@ pub enum BmcError {
     Unsupported {
         /// Where.
         url: String,
-        /// What.
         what: String,
     },
     /// The program that speaks to it does not start.
@@ -192,7 +183,6 @@ pub enum BmcError {
         "`{program}` does not start: {error}; install the package ipmitool on the master candidates"
     )]
     Program {
-        /// Which.
         program: String,
         /// Why not.
         error: std::io::Error,
@@ -202,7 +192,6 @@ pub enum BmcError {
 impl BmcError {
     /// Whether trying again may help. One odd answer means nothing; only what the controller says clearly, and
     /// what no answer can change, is the end.
-    #[must_use]
     pub const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. }
@@ -227,7 +216,6 @@ impl BmcError {
     }
 
     /// Whether the controller says that it needs more time, which may be minutes.
-    #[must_use]
     pub const fn is_not_ready(&self) -> bool {
         matches!(self, Self::NotReady { .. } | Self::NoSystem { .. })
     }

@@ -8,7 +8,6 @@
 //! when the controller shows it. An answer is bounded before it is read. The controller must be that of
 //! the machine that is meant, as far as it tells. One odd answer means nothing: a look that failed is
 //! "not yet", and what could not be read is not taken for what is not there.
-#![warn(missing_docs)]
 
 mod answer;
 mod blank;

@@ -26,7 +26,6 @@ pub(crate) enum Next {
 pub(crate) enum Ordered {
     /// The controller took it.
     Taken,
-    /// It refused.
     Refused,
     /// Its answer was lost, or does not read: it may have taken the order or not.
     Unknown,

@@ -31,7 +31,6 @@ pub struct Faults {
     pub busy: u32,
     /// It answers everything with this text, and 200.
     pub nonsense: Option<&'static str>,
-    /// It has no sessions.
     pub no_sessions: bool,
     /// It closes each connection behind its answer.
     pub closes: bool,
@@ -128,7 +127,6 @@ impl Simulated {
     }
 
     /// How its machine is.
-    #[must_use]
     pub fn seen(&self) -> Seen {
         self.machine.seen.lock().clone()
     }

@@ -9,9 +9,7 @@ use crate::times::Times;
 /// By which a controller knows us.
 #[derive(Debug, Clone)]
 pub struct Login {
-    /// The user.
     pub user: String,
-    /// Its password.
     pub password: Secret<String>,
 }
 

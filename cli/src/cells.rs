@@ -49,7 +49,7 @@ pub(crate) fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
     if let Some(text) = special(value, &field.name, look) {
         return text;
     }
-    let is_ours = look.own || is_ours(look.what);
+    let is_ours = look.own || !look.what.is_ganetis();
     let other = |value: &Value| if is_ours { plain(value) } else { python::text(value) };
     match field.kind {
         FieldKind::Bool => if python::is_true(value) { "Y" } else { "N" }.to_owned(),
@@ -64,23 +64,6 @@ pub(crate) fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
         | FieldKind::Other
         | FieldKind::Unknown => other(value),
     }
-}
-
-/// Whether Ganeti has no such objects.
-const fn is_ours(what: What) -> bool {
-    matches!(
-        what,
-        What::Machine
-            | What::Image
-            | What::Asset
-            | What::Rack
-            | What::Lease
-            | What::Unregistered
-            | What::Claim
-            | What::Token
-            | What::NetworkTemplate
-            | What::BootTemplate
-    )
 }
 
 /// Fields that Ganeti's clients show in a form of their own.
@@ -133,19 +116,7 @@ pub(crate) fn has_own_form(what: What, field: &str) -> bool {
         What::Group => matches!(field, "node_list" | "pinst_list" | "ndparams"),
         What::Lock => matches!(field, "mode" | "owner" | "pending"),
         What::Network => matches!(field, "group_list" | "inst_list" | "tags"),
-        What::Instance
-        | What::Export
-        | What::Filter
-        | What::Machine
-        | What::Image
-        | What::Asset
-        | What::Rack
-        | What::Lease
-        | What::Unregistered
-        | What::Claim
-        | What::NetworkTemplate
-        | What::BootTemplate
-        | What::Token => false,
+        _ => false,
     }
 }
 

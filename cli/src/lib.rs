@@ -212,7 +212,6 @@ enum Object {
 
 /// The definition of the whole command line. Each help page has one line on the options that every
 /// command takes.
-#[must_use]
 pub fn command() -> clap::Command {
     let options = |command: clap::Command| command.override_help(global_options::described());
     global_options::pointing(global_options::hidden(Arguments::command()))

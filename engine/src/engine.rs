@@ -76,7 +76,6 @@ pub struct EngineOptions {
 
 impl EngineOptions {
     /// The usual ones.
-    #[must_use]
     pub fn new(member: u64, node: &str, store: StoreOptions) -> Self {
         let node = node.to_owned();
         Self { member, node, store, kept: Kept::default(), goes_on: None }
@@ -208,13 +207,11 @@ impl Engine {
     }
 
     /// The findings of opening the store.
-    #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
 
     /// Id of this member.
-    #[must_use]
     pub fn member(&self) -> u64 {
         self.member
     }
@@ -252,31 +249,26 @@ impl Engine {
     }
 
     /// Most bytes that the changes of one proposal may weigh together.
-    #[must_use]
     pub fn proposal_bytes_max(&self) -> usize {
         self.recorder.entry_bytes_max()
     }
 
     /// The last entry in the log; it may not be durable yet, and never be committed.
-    #[must_use]
     pub fn last(&self) -> Position {
         self.log.last().as_ref().map(crate::types::position).unwrap_or_default()
     }
 
     /// The last position that is applied here.
-    #[must_use]
     pub fn position(&self) -> Position {
         self.recorder.position()
     }
 
     /// Reads what is applied.
-    #[must_use]
     pub fn reader(&self) -> Reader {
         self.recorder.reader()
     }
 
     /// Notes which keys change from now on.
-    #[must_use]
     pub fn note_changes(&self) -> Noting {
         self.notes.begin()
     }
@@ -327,19 +319,16 @@ impl Engine {
     }
 
     /// The work that waits for the disk.
-    #[must_use]
     pub fn backlog(&self) -> Backlog {
         self.recorder.backlog()
     }
 
     /// How full the journal is.
-    #[must_use]
     pub fn journal_fill(&self) -> Fill {
         self.recorder.journal_fill()
     }
 
     /// How the store is.
-    #[must_use]
     pub fn health(&self) -> queue_format::Health {
         self.recorder.health()
     }

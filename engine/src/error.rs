@@ -44,10 +44,7 @@ pub enum TakeOverError {
     },
     /// This member leads already, for a leadership that has ended: the next one needs an epoch of its own.
     #[error("this member leads in epoch {epoch} still; it has to be closed and opened first")]
-    Leads {
-        /// That epoch.
-        epoch: Epoch,
-    },
+    Leads { epoch: Epoch },
     /// Another member was elected meanwhile, and is heard.
     #[error("member {} was elected meanwhile, in epoch {epoch}", epoch.node)]
     Another {
@@ -56,10 +53,7 @@ pub enum TakeOverError {
     },
     /// The earlier leader leads on.
     #[error("member {} leads in epoch {epoch}, and is heard again", epoch.node)]
-    Back {
-        /// That epoch.
-        epoch: Epoch,
-    },
+    Back { epoch: Epoch },
     /// Not elected in time: somebody else leads, or no majority answers.
     #[error("not elected within {waited:?}: somebody else leads, or no majority answers")]
     Deadline {

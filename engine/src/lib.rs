@@ -12,7 +12,6 @@
 //! does not resume. Elections happen only when asked for, and only with the question whether somebody
 //! would grant them. Entries reach files only when they are durable here and known to be committed.
 //! Nothing of the engine's own shape goes to disk.
-#![warn(missing_docs)]
 
 #[cfg(feature = "bench")]
 pub mod bench;

@@ -47,9 +47,7 @@ pub(crate) enum Kind {
     PreVote = 3,
     /// Lead from here on.
     Transfer = 4,
-    /// A snapshot begins.
     SnapshotBegin = 5,
-    /// A part of it.
     SnapshotPart = 6,
     /// It is complete: install it.
     SnapshotEnd = 7,

@@ -76,25 +76,21 @@ impl OfflineStore {
     }
 
     /// The last entry that it holds, committed or not.
-    #[must_use]
     pub fn last(&self) -> Position {
         self.log.tail.last().map_or(self.log.applied, |entry| entry.position)
     }
 
     /// The highest epoch that it has voted for or obeyed.
-    #[must_use]
     pub fn vote(&self) -> Epoch {
         self.vote
     }
 
     /// Reads what is known to be committed.
-    #[must_use]
     pub fn reader(&self) -> Reader {
         self.store.reader()
     }
 
     /// The newest content of keys in entries not known to be committed; none where a key is gone.
-    #[must_use]
     pub fn ahead(&self) -> &BTreeMap<Key, Option<Bytes>> {
         &self.ahead
     }
@@ -129,7 +125,6 @@ impl OfflineStore {
 
     /// The newest content of keys in entries not known to be committed, without keys that are gone;
     /// frees the lock.
-    #[must_use]
     pub fn into_uncommitted(self) -> BTreeMap<Key, Bytes> {
         self.ahead.into_iter().filter_map(|(key, content)| Some((key, content?))).collect()
     }

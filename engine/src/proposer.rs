@@ -64,7 +64,6 @@ struct Waiting<T> {
 
 impl<T: Send> Proposer<T> {
     /// A proposer to `engine`, which leads in `epoch`. Nothing happens before [`Self::run`].
-    #[must_use]
     pub fn new(engine: Arc<Engine>, epoch: Epoch) -> Self {
         let waiting =
             Waiting { submissions: Default::default(), changes: 0, bytes: 0, closed: false };
@@ -117,7 +116,6 @@ impl<T: Send> Proposer<T> {
     }
 
     /// Changes and bytes that wait.
-    #[must_use]
     pub fn backlog(&self) -> (usize, usize) {
         let waiting = self.waiting.lock();
         (waiting.changes, waiting.bytes)

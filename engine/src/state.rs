@@ -29,7 +29,6 @@ type Snapshot = SnapshotOf<TypeConfig, Image>;
 /// Bytes that are in memory while an image is carried from one store of a process to another.
 const CARRIED_BYTES: usize = 1 << 20;
 
-/// Keys with their contents.
 pub(crate) type Contents = Vec<(Key, Bytes)>;
 
 /// All keys and contents of one moment, for a member that is too far behind for the log.

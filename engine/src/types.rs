@@ -81,7 +81,6 @@ pub(crate) fn entry_from_stored(entry: &StoredEntry) -> Result<LogEntry, Members
     Ok(LogEntry { log_id, payload })
 }
 
-/// A vote as it is stored.
 #[derive(Serialize, Deserialize)]
 struct StoredVote {
     epoch: Epoch,

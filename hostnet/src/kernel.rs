@@ -62,7 +62,6 @@ impl Kernel {
         })
     }
 
-    /// All of it.
     pub(crate) async fn read(&self) -> Result<Reading, KernelError> {
         #[cfg(test)]
         self.readings.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -29,7 +29,6 @@
 //!
 //! Interfaces that a configuration does not name are left alone. Equal meaning
 //! gives no step: a second application sends nothing to the kernel, however addresses are spelled.
-#![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod forms;

@@ -35,7 +35,6 @@ pub struct Plan {
 
 impl Plan {
     /// Whether there is nothing to do.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }

@@ -34,7 +34,6 @@ pub enum Format {
     NetworkManager,
     /// `network_data.json` of OpenStack's config drive.
     NetworkData,
-    /// nmstate.
     Nmstate,
 }
 
@@ -49,7 +48,6 @@ pub struct RenderedFile {
     pub path: String,
     /// Its permissions.
     pub mode: u32,
-    /// Its content.
     pub content: String,
 }
 
@@ -81,13 +79,11 @@ impl Format {
     }
 
     /// Its word for command lines.
-    #[must_use]
     pub fn word(self) -> &'static str {
         self.row().0
     }
 
     /// The format of that word.
-    #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|format| format.word() == word)
     }

@@ -10,7 +10,6 @@ use crate::inspection::Found;
 use crate::version::{VERSION_MAX, VERSION_MIN, Version};
 use crate::{HEARTBEAT_BYTES_MAX, INSPECTION_BYTES_MAX, Ident};
 
-/// A request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'a> {
     /// Its method, such as `GET`.
@@ -30,11 +29,9 @@ pub struct Request<'a> {
 /// A question of a client, and the version in which it asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// The version.
     pub version: Version,
     /// How the client reached the server.
     pub base: String,
-    /// The question.
     pub question: Question,
 }
 
@@ -65,9 +62,7 @@ pub enum Route {
     Root,
     /// The resources below `/v1`.
     V1,
-    /// Lookup.
     Lookup,
-    /// Heartbeat.
     Heartbeat,
     /// The end of an inspection.
     Inspection,
@@ -92,13 +87,11 @@ impl Route {
     }
 
     /// The route of a path.
-    #[must_use]
     pub fn at(path: &str) -> Option<Self> {
         Self::find(path).map(|(route, _)| route)
     }
 
     /// Its only method.
-    #[must_use]
     pub const fn method(self) -> &'static str {
         match self {
             Self::Root | Self::V1 | Self::Lookup => "GET",
@@ -113,7 +106,6 @@ impl Route {
     }
 
     /// Bytes of a body that it takes.
-    #[must_use]
     pub const fn body_bytes_max(self) -> usize {
         match self {
             Self::Root | Self::V1 | Self::Lookup => 0,

@@ -6,12 +6,10 @@ use serde_json::{Value, json};
 
 use crate::version::{HEADERS, VERSION_MAX, VERSION_MIN, Version};
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// The status of HTTP.
     pub status: u16,
-    /// The version that it is of.
     pub version: Version,
     /// The method that the route has, where another one was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,14 +33,12 @@ impl Answer {
     }
 
     /// The same of the version that the first of [`HEADERS`] asks for, where it is served.
-    #[must_use]
     pub fn for_request(self, header: Option<&http::HeaderValue>) -> Self {
         let asked = Version::asked(header.map(|header| header.to_str().unwrap_or("?")));
         self.of_version(asked.unwrap_or(VERSION_MIN))
     }
 
     /// The answer as it is sent.
-    #[must_use]
     pub fn response(self) -> http::Response<String> {
         let headers = self.headers();
         let mut response = http::Response::new(self.body);
@@ -90,7 +86,6 @@ pub(crate) fn unrouted(status: StatusCode, why: &str) -> Answer {
 
 impl Answer {
     /// The refusal of a request that is none, or that a limit keeps from being answered now.
-    #[must_use]
     pub fn refused(status: StatusCode, why: &str) -> Self {
         match status {
             StatusCode::METHOD_NOT_ALLOWED => unrouted(status, why),

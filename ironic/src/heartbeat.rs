@@ -25,16 +25,13 @@ const TOKEN_MAX: usize = 128;
 /// Characters that are kept of what an agent says about its work.
 const MESSAGE_MAX: usize = 1_024;
 
-/// A heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// The machine.
     pub ident: Ident,
     /// The URL at which the agent takes commands.
     pub callback_url: String,
-    /// Its token.
     pub token: RamdiskToken,
-    /// Its version.
     pub agent_version: String,
     /// The certificate that it shows.
     pub verify_ca: Option<String>,
@@ -55,7 +52,6 @@ const FIELDS: [(&str, Version); 6] = [
 ];
 
 impl Heartbeat {
-    /// Reads a body.
     pub(crate) fn read(ident: Ident, version: Version, body: &[u8]) -> Result<Self, String> {
         let body = json::parse(body)?;
         let Value::Object(fields) = body else { return Err("Expected an object.".to_owned()) };

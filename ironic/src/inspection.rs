@@ -37,7 +37,6 @@ pub struct Found {
 }
 
 impl Found {
-    /// Reads a body.
     pub(crate) fn read(uuid: Option<Uuid>, body: &[u8]) -> Result<Self, String> {
         let body = crate::json::parse(body)?;
         let told = body.get("inventory").filter(|told| told.is_object());

@@ -47,7 +47,6 @@ pub const INSPECTION_BYTES_MAX: usize = 16 << 20;
 /// A consequence of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
     Nothing,
     /// A request matches several machines, which is a trouble of the rack.
     Several(Several),
@@ -56,7 +55,6 @@ pub enum Effect {
     Outlived(Serial),
     /// Something was heard. With `is_vital`, it is durable before the answer leaves.
     Heard {
-        /// What.
         observation: Box<Observation>,
         /// Whether a restart must not forget it: a token that was told, a new callback.
         is_vital: bool,
@@ -66,7 +64,6 @@ pub enum Effect {
 /// An answer with its consequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The answer.
     pub answer: Answer,
     /// Its consequence.
     pub effect: Effect,
@@ -85,7 +82,6 @@ impl Outcome {
 
 impl Asked {
     /// The answer, where it is the same whatever is known of machines.
-    #[must_use]
     pub fn fixed(&self) -> Option<Answer> {
         let answer = match &self.question {
             Question::Root => body::root(&self.base),
@@ -98,14 +94,11 @@ impl Asked {
     }
 
     /// The refusal of it, for a reason that machines do not give.
-    #[must_use]
     pub fn refused(&self, status: StatusCode, why: &str) -> Answer {
         refusal(status, why).of_version(self.version)
     }
 }
 
-/// Answers what was asked.
-#[must_use]
 pub fn answer(asked: &Asked, machines: &impl Machines, now: Timestamp) -> Outcome {
     let Outcome { answer, effect } = match &asked.question {
         Question::Root => Outcome::plain(body::root(&asked.base)),
@@ -125,7 +118,6 @@ fn cut(text: &str, most: usize) -> String {
 /// Which machine is meant by a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ident {
-    /// By its UUID.
     Uuid(uuid::Uuid),
     /// By its serial number, which is its name.
     Serial(Serial),

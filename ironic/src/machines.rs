@@ -50,11 +50,9 @@ impl Origin {
 /// A machine, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its rack.
     pub rack: u32,
     /// Its serial number.
     pub serial: Serial,
-    /// Its UUID.
     pub uuid: Uuid,
     /// When it was registered.
     pub registered: Option<Timestamp>,
@@ -67,7 +65,6 @@ pub struct Node {
 impl Node {
     /// The facts heard of the ramdisk that runs now. Of a ramdisk of an earlier boot, only the client
     /// that was told the token of a node is kept.
-    #[must_use]
     pub fn heard(&self) -> Ramdisk {
         let heard = self.ramdisk.as_ref().map(|expected| expected.heard.clone());
         let heard = heard.unwrap_or_default();
@@ -95,13 +92,11 @@ impl Node {
 }
 
 /// Whether a ramdisk has its token since the machine booted last.
-#[must_use]
 pub fn is_told(heard: &Ramdisk) -> bool {
     heard.token_told.is_some_and(|told| heard.booted.is_none_or(|booted| told >= booted))
 }
 
 /// Merges what two servers heard of one ramdisk: the later boot counts, and of the words the later.
-#[must_use]
 pub fn merged(one: &Ramdisk, other: &Ramdisk) -> Ramdisk {
     let key = |heard: &Ramdisk| (heard.token_told, heard.agent.as_ref().map(|agent| agent.heard));
     let later = if key(other) > key(one) { other } else { one };
@@ -112,7 +107,6 @@ pub fn merged(one: &Ramdisk, other: &Ramdisk) -> Ramdisk {
 
 /// The record of a machine that begins to boot. From here on its ramdisk is another one, with another
 /// token. The boot is later than all that was heard, whatever the clocks of servers say.
-#[must_use]
 pub fn booting(heard: &Ramdisk, now: Timestamp) -> Ramdisk {
     let last = heard.token_told.max(heard.booted);
     Ramdisk { booted: Some(later(last, now)), ..heard.clone() }

@@ -55,7 +55,6 @@ impl<C: Configuration> Clone for Archive<C> {
 
 impl<C: Configuration> Archive<C> {
     /// The archive of what was committed by `commits`.
-    #[must_use]
     pub fn new(commits: Arc<Commits<C>>) -> Self {
         Self { commits, permits: Arc::new(Semaphore::new(READINGS_MAX)) }
     }

@@ -68,7 +68,6 @@ impl<C: Configuration> Clone for Way<C> {
 
 impl<C: Configuration> Commits<C> {
     /// Commits by `committer`.
-    #[must_use]
     pub fn local(committer: Committer<After<C>>) -> Self {
         let submission_bytes_max = committer.submission_bytes_max();
         let way = RwLock::new(Way::Local(Arc::new(committer)));
@@ -76,7 +75,6 @@ impl<C: Configuration> Commits<C> {
     }
 
     /// Commits by `proposer`, whose engine this is.
-    #[must_use]
     pub fn replicated(engine: Arc<Engine>, proposer: Arc<Proposer<After<C>>>) -> Self {
         let submission_bytes_max = engine.proposal_bytes_max();
         let way = RwLock::new(Way::Replicated { engine, proposer });
@@ -124,19 +122,16 @@ impl<C: Configuration> Commits<C> {
     }
 
     /// Whether the voters are heard.
-    #[must_use]
     pub fn majority(&self) -> Majority {
         self.majority.clone()
     }
 
     /// Most bytes that one submission may weigh, by [`Change::weight`].
-    #[must_use]
     pub fn submission_bytes_max(&self) -> usize {
         self.submission_bytes_max
     }
 
     /// The changes that wait at the moment.
-    #[must_use]
     pub fn backlog(&self) -> Backlog {
         match &*self.way.read() {
             Way::Local(committer) => committer.backlog(),
@@ -149,7 +144,6 @@ impl<C: Configuration> Commits<C> {
     }
 
     /// How full the journal is; nothing of nothing where there is none.
-    #[must_use]
     pub fn journal_fill(&self) -> Fill {
         match &*self.way.read() {
             Way::Local(committer) => committer.journal_fill(),
@@ -159,7 +153,6 @@ impl<C: Configuration> Commits<C> {
     }
 
     /// How the store is.
-    #[must_use]
     pub fn health(&self) -> Health {
         match &*self.way.read() {
             Way::Local(committer) => committer.health(),
@@ -169,7 +162,6 @@ impl<C: Configuration> Commits<C> {
     }
 
     /// The last committed position.
-    #[must_use]
     pub fn position(&self) -> Position {
         match &*self.way.read() {
             Way::Local(committer) => committer.position(),
@@ -179,7 +171,6 @@ impl<C: Configuration> Commits<C> {
     }
 
     /// Reads what is committed.
-    #[must_use]
     pub fn reader(&self) -> Reader {
         match self.way() {
             Way::Local(committer) => committer.reader(),
@@ -203,7 +194,6 @@ impl<C: Configuration> Commits<C> {
     }
 
     /// The engine, where there is one.
-    #[must_use]
     pub fn engine(&self) -> Option<Arc<Engine>> {
         match self.way() {
             Way::Replicated { engine, .. } => Some(engine),

@@ -34,7 +34,6 @@ pub struct Remembered {
 
 impl Remembered {
     /// The request and the id of a stored job; none if the request is not known again.
-    #[must_use]
     pub fn of(job: &Job) -> Option<Self> {
         Some(Self { request: job.request?, job: job.id })
     }
@@ -78,13 +77,11 @@ pub struct Requests {
 
 impl Requests {
     /// Remembers nothing yet, and at most `max` jobs.
-    #[must_use]
     pub fn new(max: usize) -> Self {
         Self { jobs: HashMap::new(), order: VecDeque::new(), max, seen: None, age: 0 }
     }
 
     /// The job that came of this request, if it was sent before.
-    #[must_use]
     pub fn find(&self, request: RequestId) -> Option<JobId> {
         self.jobs.get(&request).copied()
     }

@@ -159,7 +159,6 @@ impl Dependencies {
 
     /// Whether an opcode of `job` with these dependencies may begin. Only a job that was submitted
     /// before can be waited for, so that no two wait for each other.
-    #[must_use]
     pub fn verdict(&self, job: JobId, depends: &[Dependency]) -> Verdict {
         let mut verdict = Verdict::Met;
         let fail = |why: String| Verdict::Fail(format!("Dependency error: {why}"));
@@ -194,7 +193,6 @@ impl Dependencies {
     }
 
     /// Whether nobody waits and nothing is kept.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiters.is_empty() && self.waiting.is_empty() && self.ended.is_empty()
     }

@@ -61,7 +61,6 @@ impl<R: Replies> Effects<R> {
     }
 
     /// Whether there is nothing to commit.
-    #[must_use]
     pub fn commits_nothing(&self) -> bool {
         self.changed.is_empty()
             && self.archived.is_empty()
@@ -74,7 +73,6 @@ impl<R: Replies> Effects<R> {
 /// An opcode to run.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// Its job.
     pub job: JobId,
     /// Its place in the job.
     pub op: usize,

@@ -90,21 +90,18 @@ pub enum Event<R: Replies> {
     },
     /// A client wants a job to end.
     Cancel {
-        /// Which.
         job: JobId,
         /// Gets whether it was done, and what to tell the operator.
         reply: R::To<(bool, String)>,
     },
     /// A client wants a job to end at once, wherever it stands.
     Kill {
-        /// Which.
         job: JobId,
         /// Gets the same when it has ended.
         reply: R::To<(bool, String)>,
     },
     /// A client changes a job's priority.
     ChangePriority {
-        /// Which.
         job: JobId,
         /// Its new priority, −20 to 19.
         priority: i32,
@@ -113,7 +110,6 @@ pub enum Event<R: Replies> {
     },
     /// A client archives a job.
     Archive {
-        /// Which.
         job: JobId,
         /// Gets whether it was done.
         reply: R::To<bool>,
@@ -141,7 +137,6 @@ pub enum Event<R: Replies> {
     RejectMore,
     /// An opcode has its locks.
     Granted {
-        /// Its job.
         job: JobId,
         /// Its place in the job.
         op: usize,
@@ -150,37 +145,29 @@ pub enum Event<R: Replies> {
     },
     /// An opcode is about to change something without a transaction.
     NoReturn {
-        /// Its job.
         job: JobId,
         /// Gets whether it may: nobody canceled it before.
         reply: R::To<bool>,
     },
     /// An opcode says something.
     Log {
-        /// Its job.
         job: JobId,
         /// Its place in the job.
         op: usize,
         /// The kind of message.
         kind: LogType,
-        /// The message.
         message: Value,
         /// Told when clients can see it.
         visible: Option<R::To<()>>,
     },
     /// The next opcode of a job does not begin here any more: the leadership ends. The next master has
     /// it run, unless somebody wants it canceled or killed.
-    Withdrawn {
-        /// The job.
-        job: JobId,
-    },
+    Withdrawn { job: JobId },
     /// An opcode ended.
     Ended {
-        /// Its job.
         job: JobId,
         /// Its place in the job.
         op: usize,
-        /// How.
         outcome: Outcome,
     },
 }
@@ -190,7 +177,6 @@ pub enum Event<R: Replies> {
 pub enum Outcome {
     /// With its result.
     Success(Value),
-    /// With a failure.
     Failure(Exception),
     /// On request, before it had changed anything, or between two of its steps.
     Canceled,

@@ -74,7 +74,6 @@ pub enum RuleError {
         what: &'static str,
         /// How much there is.
         found: usize,
-        /// The limit.
         limit: usize,
     },
 }
@@ -141,7 +140,6 @@ impl Rule {
     }
 
     /// The reason that was given when the rule was made, if any.
-    #[must_use]
     pub fn why(&self) -> Option<&str> {
         let said = self.document.reason_trail.iter().map(|entry| entry.1.as_str());
         said.rev().find(|text| !text.is_empty())
@@ -180,7 +178,6 @@ impl Rule {
     }
 
     /// Its action on the jobs that it is for.
-    #[must_use]
     pub fn action(&self) -> FilterAction {
         self.document.action
     }
@@ -191,7 +188,6 @@ impl Rule {
     }
 
     /// Whether all its predicates hold of a job.
-    #[must_use]
     pub fn is_for(&self, job: &Subject<'_>) -> bool {
         self.conditions.iter().all(|condition| condition.holds(job))
     }
@@ -308,7 +304,6 @@ pub struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     /// A job to hold rules against.
-    #[must_use]
     pub fn new(job: &'a Job) -> Self {
         Self { job, inputs: OnceCell::new() }
     }
@@ -348,7 +343,6 @@ impl Rules {
     }
 
     /// All of them, by their ids.
-    #[must_use]
     pub fn all(&self) -> &RuleMap {
         &self.all
     }
@@ -359,7 +353,6 @@ impl Rules {
     }
 
     /// The rule that decides on a job, if one does.
-    #[must_use]
     pub fn decide(&self, job: &Job) -> Option<Arc<Rule>> {
         if self.ordered.is_empty() {
             return None;
@@ -369,7 +362,6 @@ impl Rules {
 
     /// The rule that decides on a job on which `before` decided before this change. Only what
     /// differs is looked at, unless that rule is gone.
-    #[must_use]
     pub fn decide_again(
         &self,
         job: &Job,

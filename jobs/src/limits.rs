@@ -34,7 +34,6 @@ pub struct JobBytes {
 impl JobBytes {
     /// Limits under which every job fits a commit of `commit_bytes`: half of it for the opcodes, and at
     /// least a quarter each for the log and the results.
-    #[must_use]
     pub fn within(commit_bytes: usize) -> Self {
         let ended = commit_bytes.saturating_sub(JOB_KEY_BYTES);
         Self { accepted: ended / 2, logged: ended / 4 * 3, ended }

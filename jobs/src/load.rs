@@ -20,7 +20,6 @@ pub enum LoadError {
     /// A job's file is damaged, or another job's.
     #[error("job file `{key}` cannot be used; restore it from a copy, or move it away")]
     Job {
-        /// Its key.
         key: String,
         /// The fault in the file.
         #[source]
@@ -29,7 +28,6 @@ pub enum LoadError {
     /// A small file is damaged.
     #[error("`{key}` holds `{found}`, not {wanted}")]
     Queue {
-        /// Its key.
         key: &'static str,
         /// What it holds.
         found: String,

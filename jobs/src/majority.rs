@@ -29,13 +29,11 @@ enum Seen {
 
 impl Majority {
     /// How this master stands.
-    #[must_use]
     pub fn contact(&self) -> Contact {
         Contact::after(self.silence_ms())
     }
 
     /// How long a majority has been silent by now, in milliseconds.
-    #[must_use]
     pub fn silence_ms(&self) -> u64 {
         match *self.0.lock() {
             Seen::Own => 0,

@@ -40,7 +40,6 @@ impl<C> Default for After<C> {
 
 impl<C> After<C> {
     /// The news of the first commit of a master: everything that it found becomes visible.
-    #[must_use]
     pub fn role_entry(jobs: Vec<Arc<Job>>, reply: oneshot::Sender<()>) -> Self {
         let told = Done::new(move |outcome| drop(outcome.map(|()| reply.send(()))));
         Self { changed: jobs, transactions: vec![told], ..Self::default() }
@@ -104,13 +103,11 @@ impl<C> Clone for Snapshot<C> {
 
 impl<C> Snapshot<C> {
     /// Position of the last change of the configuration, or that at which this master began.
-    #[must_use]
     pub fn position(&self) -> u64 {
         self.changed_at
     }
 
     /// Position of the last change that concerned a rack.
-    #[must_use]
     pub fn rack_position(&self, rack: u32) -> u64 {
         self.rack_positions.get(&rack).copied().unwrap_or(self.begun_at)
     }
@@ -119,7 +116,6 @@ impl<C> Snapshot<C> {
 /// The committed state.
 #[derive(Debug)]
 pub struct Published<C> {
-    /// Jobs.
     pub jobs: Arc<View>,
     snapshot: watch::Sender<Snapshot<C>>,
     latest: RwLock<Arc<C>>,
@@ -128,7 +124,6 @@ pub struct Published<C> {
 
 impl<C: Configuration> Published<C> {
     /// The state with which a master begins, at position `begun_at`.
-    #[must_use]
     pub fn new(jobs: Arc<View>, config: Arc<C>, drained: bool, begun_at: u64) -> Self {
         let latest = RwLock::new(Arc::clone(&config));
         let snapshot =
@@ -142,20 +137,17 @@ impl<C: Configuration> Published<C> {
     }
 
     /// The committed configuration.
-    #[must_use]
     pub fn snapshot(&self) -> Snapshot<C> {
         self.snapshot.borrow().clone()
     }
 
     /// Tells of each new committed configuration.
-    #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Snapshot<C>> {
         self.snapshot.subscribe()
     }
 
     /// The configuration with changes that are not durable yet. For logical units only: what they
     /// decide on it is committed behind it.
-    #[must_use]
     pub fn latest(&self) -> Arc<C> {
         Arc::clone(&self.latest.read())
     }
@@ -165,7 +157,6 @@ impl<C: Configuration> Published<C> {
     }
 
     /// Whether new jobs are refused.
-    #[must_use]
     pub fn is_drained(&self) -> bool {
         self.drained.load(Ordering::Relaxed)
     }

@@ -13,7 +13,6 @@ pub const MASTER_ENDED: &str =
     "The master ended while this opcode was running; what it had done by then stays done";
 
 /// The job as it goes on under a new master; `None` if it stays as it is.
-#[must_use]
 pub fn recover(job: &Job, now: Timestamp) -> Option<Arc<Job>> {
     let place = job.current()?;
     let status = job.ops.get(place)?.status;
@@ -41,7 +40,6 @@ pub const RESTORED: &str = "The cluster was restored from an export in which thi
                             whether it went on after that is not known";
 
 /// The job with everything failed that had not ended when it was exported; `None` if all had.
-#[must_use]
 pub fn give_up(job: &Job, now: Timestamp) -> Option<Job> {
     let place = job.current()?;
     let mut next = job.clone();

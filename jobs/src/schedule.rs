@@ -38,7 +38,6 @@ struct Lane {
 /// An obstacle between a job and its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Obstacle {
-    /// It is paused.
     Pause,
     /// As many run as this limit allows.
     Limit(Limit, u64),
@@ -75,7 +74,6 @@ impl Lane {
 
 impl Schedule {
     /// An empty schedule that lets `running_max` jobs call agents at the same time.
-    #[must_use]
     pub fn new(running_max: u32) -> Self {
         let mut schedule = Self {
             master: Lane::new(Reach::Master, MASTER_JOBS_MAX),
@@ -132,13 +130,11 @@ impl Schedule {
     }
 
     /// Jobs that run, on the master alone and with agents.
-    #[must_use]
     pub fn running(&self) -> (usize, usize) {
         (self.master.running, self.agents.running)
     }
 
     /// The obstacles between a job that is ready and its start.
-    #[must_use]
     pub fn obstacles(&self, job: JobId, priority: i32, reach: Reach, gate: &Gate) -> Vec<Obstacle> {
         let turn = (priority, job);
         let lane = match reach {

@@ -95,7 +95,6 @@ enum Phase {
 
 impl<R: Replies> Queue<R> {
     /// A queue with the jobs that a store held, after [`super::recover`].
-    #[must_use]
     pub fn new(
         jobs: impl IntoIterator<Item = Arc<Job>>,
         serial: u64,
@@ -126,7 +125,6 @@ impl<R: Replies> Queue<R> {
     }
 
     /// The same queue with the filter rules that a store held.
-    #[must_use]
     pub fn with_rules(mut self, rules: RuleMap) -> Self {
         self.rules.set(rules);
         self
@@ -166,19 +164,16 @@ impl<R: Replies> Queue<R> {
     }
 
     /// Whether new jobs are refused.
-    #[must_use]
     pub fn is_drained(&self) -> bool {
         self.drained
     }
 
     /// Last job id that was given out.
-    #[must_use]
     pub fn serial(&self) -> u64 {
         self.serial
     }
 
     /// Jobs that run, on the master alone and with agents.
-    #[must_use]
     pub fn running(&self) -> (usize, usize) {
         self.schedule.running()
     }

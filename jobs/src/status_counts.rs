@@ -50,7 +50,6 @@ impl StatusCounts {
     }
 
     /// How many jobs were submitted.
-    #[must_use]
     pub fn submitted(&self) -> u64 {
         self.submitted.get()
     }

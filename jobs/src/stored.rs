@@ -17,13 +17,11 @@ pub enum JobFileError {
     Contradiction {
         /// Which opcode, from 1.
         place: usize,
-        /// Its status.
         status: OpStatus,
     },
 }
 
 /// Which job a key is that of, live or archived; none if it is no job's, as `queue/job-5.bak`.
-#[must_use]
 pub fn job_of(key: &str) -> Option<JobId> {
     let (_directory, number) = key.rsplit_once("/job-")?;
     let id = number.parse().ok()?;

@@ -24,7 +24,6 @@ pub struct Submission {
 impl Submission {
     /// The job as one of a client's: the user, and what its request is known by if it is sent
     /// again.
-    #[must_use]
     pub fn sent_by(
         mut self,
         (uid, asker): (u32, Option<Arc<Asker>>),
@@ -102,7 +101,6 @@ pub(super) fn stored_bytes(job: &Job) -> usize {
     json_bytes(job) + JOB_BYTES + job.ops.len() * OP_BYTES
 }
 
-/// Bytes of a value as JSON.
 pub(super) fn json_bytes(value: &impl serde::Serialize) -> usize {
     let mut counted = Counter(0);
     serde_json::to_writer(&mut counted, value).expect("it has plain keys and no failing parts");

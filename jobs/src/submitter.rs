@@ -58,7 +58,6 @@ impl<C: Configuration> Clone for Submitter<C> {
 
 impl<C: Configuration> Submitter<C> {
     /// Submits to `writer`, as long as `commits` has room; `archive` tells how jobs ended.
-    #[must_use]
     pub fn new(writer: Writer<C>, commits: Arc<Commits<C>>, archive: Archive<C>) -> Self {
         Self { writer, commits, archive, admission: Arc::default() }
     }

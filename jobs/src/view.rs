@@ -26,49 +26,41 @@ struct Watched {
 
 impl View {
     /// The job, unless it is archived or was never there.
-    #[must_use]
     pub fn get(&self, id: JobId) -> Option<Arc<Job>> {
         self.jobs.read().get(&id).cloned()
     }
 
     /// Whether a job does nothing any more: it has ended, or is gone.
-    #[must_use]
     pub fn has_ended(&self, id: JobId) -> bool {
         self.get(id).is_none_or(|job| job.status().is_final())
     }
 
     /// Every job, in the order of their ids.
-    #[must_use]
     pub fn all(&self) -> Vec<Arc<Job>> {
         self.jobs.read().values().cloned().collect()
     }
 
     /// Whether there is a job of which `is` holds.
-    #[must_use]
     pub fn any(&self, is: impl Fn(&Job) -> bool) -> bool {
         self.jobs.read().values().any(|job| is(job))
     }
 
     /// The first job, by its id, of which `is` holds.
-    #[must_use]
     pub fn first(&self, is: impl Fn(&Job) -> bool) -> Option<Arc<Job>> {
         self.jobs.read().values().find(|job| is(job)).cloned()
     }
 
     /// How many jobs there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.jobs.read().len()
     }
 
     /// Whether there is no job.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// How many jobs there are in each status.
-    #[must_use]
     pub fn status_counts(&self) -> &StatusCounts {
         &self.status_counts
     }
@@ -102,7 +94,6 @@ impl View {
 
     /// Watches one job. A change after this call wakes [`Watch::changed`] even if it is not being
     /// awaited yet, provided that its future was made before the job was looked at.
-    #[must_use]
     pub fn watch(self: &Arc<Self>, job: JobId) -> Watch {
         let mut watched = self.watched.lock();
         let entry = watched.entry(job).or_default();

@@ -54,7 +54,6 @@ pub struct Workers<C: Configuration, W> {
 
 impl<C: Configuration, W: Work> Workers<C, W> {
     /// Workers that do `work` and report to `writer`.
-    #[must_use]
     pub fn new(work: Arc<W>, writer: Writer<C>, locks: Locks, tasks: Tasks) -> Self {
         Self { work, writer, locks, tasks }
     }

@@ -21,7 +21,6 @@ pub type Decide<C> = Box<dyn FnOnce(Result<(&C, u64), Exception>) -> Option<Deci
 /// A transaction that is decided.
 #[derive(Debug)]
 pub struct Decided<C: Configuration> {
-    /// What changes.
     pub(crate) changes: Vec<C::Change>,
     /// Tells its owner.
     pub(crate) done: Done,
@@ -39,7 +38,6 @@ pub enum Command<C: Configuration> {
     Queue(Event<Channels>),
     /// The configuration is to change.
     Transact {
-        /// Decides how.
         decide: Decide<C>,
         /// The job of the opcode that changes it: from then on that is not canceled, and one that was
         /// canceled before changes nothing.
@@ -47,7 +45,6 @@ pub enum Command<C: Configuration> {
     },
     /// From here on a majority has to have what is committed.
     GoOver {
-        /// Opens the engine.
         open: OpenEngine<C>,
         /// Told when that is so.
         reply: oneshot::Sender<()>,
@@ -92,7 +89,6 @@ impl<C: Configuration> Clone for Writer<C> {
 
 impl<C: Configuration> Writer<C> {
     /// The way to a writer that is yet to run, and what it will run on.
-    #[must_use]
     pub fn channel() -> (Self, mpsc::Receiver<Command<C>>) {
         let (commands, receiver) = mpsc::channel(COMMANDS_PENDING_MAX);
         (Self { commands }, receiver)

@@ -95,7 +95,6 @@ pub enum ClientError {
 
 impl ClientError {
     /// The exception, if the master answered with one.
-    #[must_use]
     pub fn exception(&self) -> Option<&model::Exception> {
         match self {
             Self::Failure(Failure::Exception(exception) | Failure::NotMaster { exception, .. }) => {
@@ -182,7 +181,6 @@ impl Client {
 
     /// Whether it may be used for another call: the master has neither closed it, nor sent what nobody
     /// asked for. It may close it the next moment all the same.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         let waiting = readable(&self.stream, Duration::ZERO);
         waiting.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
@@ -190,14 +188,12 @@ impl Client {
 
     /// Waits for answers no longer than `patience`, whatever the server's deadlines are: for who wants
     /// to know whether it answers at all.
-    #[must_use]
     pub fn answered_within(self, patience: Duration) -> Self {
         Self { patience: Some(patience), ..self }
     }
 
     /// Has `tell` called once, with the first reply that may be old: with the time for which the
     /// master has heard no majority of the voters.
-    #[must_use]
     pub fn when_stale(self, tell: fn(Duration)) -> Self {
         Self { when_stale: Some(tell), ..self }
     }

@@ -35,7 +35,6 @@ pub struct Splitter {
 
 impl Splitter {
     /// A splitter for messages of at most `limit` bytes, ETX not counted.
-    #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), searched: 0, limit }
     }
@@ -47,7 +46,6 @@ impl Splitter {
     }
 
     /// Bytes that are held and belong to no complete message yet, or to one not yet taken.
-    #[must_use]
     pub fn held(&self) -> usize {
         self.buffer.len()
     }
@@ -60,7 +58,6 @@ impl Splitter {
     }
 
     /// Whether the stream stands between two messages; white space does not count.
-    #[must_use]
     pub fn is_between(&self) -> bool {
         self.buffer.iter().all(u8::is_ascii_whitespace)
     }

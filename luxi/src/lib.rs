@@ -7,7 +7,6 @@
 //! In reading order: [`limits`] is every number there is, [`frame`] cuts the byte stream into messages,
 //! and [`method`] is the table of methods. The two kinds of message are [`request`] and [`response`];
 //! [`query`] is the language of lists and filters. Finally, [`server`] serves and [`client`] asks.
-#![warn(missing_docs)]
 #![warn(clippy::indexing_slicing)]
 
 pub mod limits;

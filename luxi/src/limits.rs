@@ -107,7 +107,6 @@ pub struct Limits {
 
 impl Limits {
     /// These limits where the process may open so many `files`.
-    #[must_use]
     pub fn within_files(mut self, files: u64) -> Self {
         let free = files.saturating_sub(OTHER_FILES).max(files / 2);
         let free = usize::try_from(free).unwrap_or(usize::MAX);

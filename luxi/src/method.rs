@@ -129,19 +129,16 @@ macro_rules! methods {
             }
 
             /// The method's name.
-            #[must_use]
             pub const fn name(&self) -> &'static str {
                 match self { $(Self::$name(_) => stringify!($name),)+ }
             }
 
             /// How long it may take.
-            #[must_use]
             pub const fn class(&self) -> Class {
                 match self { $(Self::$name(_) => Class::$class,)+ }
             }
 
             /// The role that its callers need.
-            #[must_use]
             pub const fn access(&self) -> Access {
                 match self { $(Self::$name(_) => Access::$access,)+ }
             }

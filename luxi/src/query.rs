@@ -18,7 +18,6 @@ pub const LEFT_OUT: &str = "Left out: ";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FieldKind {
-    /// Text.
     Text,
     /// True or false.
     Bool,
@@ -36,7 +35,6 @@ pub enum FieldKind {
     Unknown,
 }
 
-/// The definition of a field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldDefinition {
     /// Its name in requests.
@@ -51,7 +49,6 @@ pub struct FieldDefinition {
 
 impl FieldDefinition {
     /// A field of a table in the program.
-    #[must_use]
     pub const fn new(
         name: &'static str,
         title: &'static str,
@@ -67,7 +64,6 @@ impl FieldDefinition {
     }
 
     /// The definition in place of a field that does not exist.
-    #[must_use]
     pub fn unknown(name: &str) -> Self {
         Self {
             name: Cow::Owned(name.to_owned()),
@@ -79,7 +75,6 @@ impl FieldDefinition {
 }
 
 /// The definitions of the `wanted` fields, in that order, out of those that are `known`.
-#[must_use]
 pub fn select(wanted: &[String], known: &[FieldDefinition]) -> Vec<FieldDefinition> {
     let find = |name: &String| known.iter().find(|field| field.name == *name).cloned();
     wanted.iter().map(|name| find(name).unwrap_or_else(|| FieldDefinition::unknown(name))).collect()
@@ -88,7 +83,6 @@ pub fn select(wanted: &[String], known: &[FieldDefinition]) -> Vec<FieldDefiniti
 /// Whether a cell has a value, or why not; on the wire its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CellStatus {
-    /// It has one.
     Normal,
     /// There is no such field.
     Unknown,
@@ -121,13 +115,11 @@ impl CellStatus {
 pub struct Cell(Result<Value, CellStatus>);
 
 impl Cell {
-    /// A value.
     pub fn normal(value: impl Into<Value>) -> Self {
         Self(Ok(value.into()))
     }
 
     /// No value, for the reason given.
-    #[must_use]
     pub fn without(status: CellStatus) -> Self {
         match status {
             CellStatus::Normal => Self(Ok(Value::Null)),
@@ -144,19 +136,16 @@ impl Cell {
     }
 
     /// Whether it has a value, or why not.
-    #[must_use]
     pub fn status(&self) -> CellStatus {
         self.0.as_ref().map_or_else(|status| *status, |_value| CellStatus::Normal)
     }
 
     /// The value, if there is one.
-    #[must_use]
     pub fn value(&self) -> Option<&Value> {
         self.0.as_ref().ok()
     }
 
     /// The value, or null.
-    #[must_use]
     pub fn into_value(self) -> Value {
         self.0.unwrap_or(Value::Null)
     }
@@ -193,7 +182,6 @@ pub struct Table {
 /// Result of `QueryFields`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definitions {
-    /// The fields.
     pub fields: Vec<FieldDefinition>,
 }
 

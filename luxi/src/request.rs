@@ -45,7 +45,6 @@ pub enum ParseError {
     /// The arguments are not those of the method.
     #[error("{method} takes {arguments}: {why}")]
     Arguments {
-        /// The method.
         method: String,
         /// What it takes.
         arguments: &'static str,
@@ -64,13 +63,11 @@ pub struct Principal {
     pub user: String,
     /// Its role; none where the front door has decided by itself.
     pub role: Option<Role>,
-    /// Its address.
     pub address: IpAddr,
 }
 
 impl Principal {
     /// As the audit log names it.
-    #[must_use]
     pub fn asker(&self) -> Asker {
         let (user, address) = (self.user.as_str().into(), Some(self.address));
         Asker { user, interface: Interface::Rest, host: None, address }
@@ -78,7 +75,6 @@ impl Principal {
 }
 
 /// For whom a message is sent, if it says so. Only the word of the front door counts.
-#[must_use]
 pub fn principal(message: &[u8]) -> Option<Principal> {
     #[derive(Deserialize)]
     struct Outer {
@@ -188,7 +184,6 @@ impl Request {
     /// `message` is what it was read from. None if it submits no job, or if another request may well
     /// have the same bytes. Only an opcode that says at which nanosecond it was asked for differs from
     /// all others.
-    #[must_use]
     pub fn digest(&self, uid: u32, message: &[u8]) -> Option<RequestDigest> {
         let stamped =
             |ops: &[OpInput]| !ops.is_empty() && ops.iter().all(|op| op.common.is_stamped());

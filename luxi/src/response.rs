@@ -65,7 +65,6 @@ impl Response {
     }
 
     /// Failure with an exception, and beside it the code, which Ganeti's clients pass over.
-    #[must_use]
     pub fn failure(exception: &Exception) -> Self {
         let answer = Self::failed(exception);
         match exception.code {
@@ -75,7 +74,6 @@ impl Response {
     }
 
     /// The answer to a message that is no request.
-    #[must_use]
     pub fn malformed(error: &ParseError) -> Self {
         Self::unreadable(&error.to_string())
     }
@@ -86,7 +84,6 @@ impl Response {
     }
 
     /// The answer when the server is at fault. The log has the rest.
-    #[must_use]
     pub fn internal_error() -> Self {
         Self::failure(&Exception::new(ExceptionKind::ProgrammerError, "internal error"))
     }
@@ -100,21 +97,18 @@ impl Response {
 
     /// Failure of a server that is no master, or is none any more. Ganeti's clients see the
     /// exception alone.
-    #[must_use]
     pub fn not_master(exception: &Exception, about: &NotMaster) -> Self {
         let about = serde_json::to_string(about).expect("names and addresses have a JSON form");
         Self::failure(exception).with(&format!(r#","not_master":{about}"#))
     }
 
     /// An answer that another server gave, ETX included. None if it is no message.
-    #[must_use]
     pub fn from_message(bytes: Vec<u8>) -> Option<Self> {
         (memchr::memchr(ETX, &bytes)? + 1 == bytes.len()).then_some(Self(bytes))
     }
 
     /// The same with a word that it may be old: the master that gives it has not heard a majority of
     /// the voters for so long. Ganeti's clients pass over the word.
-    #[must_use]
     pub fn stale(self, silence: Duration) -> Self {
         let milliseconds = silence.as_millis();
         self.with(&format!(r#","stale":{{"silence_ms":{milliseconds}}}"#))
@@ -129,19 +123,16 @@ impl Response {
     }
 
     /// Whether it gives what was asked for.
-    #[must_use]
     pub fn is_success(&self) -> bool {
         self.as_bytes().starts_with(br#"{"success":true"#)
     }
 
     /// The bytes to send, for who sends them by another way.
-    #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
     /// The bytes to send.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -57,7 +57,6 @@ pub struct Caller {
 
 impl Caller {
     /// Root of this machine.
-    #[must_use]
     pub const fn root() -> Self {
         let (role, interface) = (Some(Role::Administrator), Interface::Luxi);
         Self { uid: 0, gid: 0, pid: None, role, interface, asker: None }

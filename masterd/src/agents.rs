@@ -69,9 +69,7 @@ pub struct Caller {
     pub epoch: Epoch,
     /// Identity of the cluster.
     pub cluster_uuid: Uuid,
-    /// Name of the cluster.
     pub cluster_name: NodeName,
-    /// Name of this node.
     pub me: NodeName,
     /// Gives the time.
     pub clock: Clock,
@@ -83,7 +81,6 @@ pub struct Caller {
 
 impl Agents {
     /// Agents that are called through `client`; `tasks` carries the connections of enrolments.
-    #[must_use]
     pub fn new(client: Client, tasks: Tasks, caller: Caller) -> Self {
         let Caller { authority, epoch, cluster_uuid, cluster_name, .. } = caller;
         let Caller { me, clock, metrics, majority, .. } = caller;
@@ -143,13 +140,11 @@ impl Agents {
     }
 
     /// The changing calls that opcodes have made.
-    #[must_use]
     pub fn made(&self) -> &made::Made {
         &self.0.made
     }
 
     /// The certificate of the cluster's authority, PEM.
-    #[must_use]
     pub fn authority_certificate(&self) -> &str {
         self.0.authority.certificate()
     }
@@ -163,13 +158,11 @@ impl Agents {
     }
 
     /// Identity of the cluster.
-    #[must_use]
     pub fn cluster_uuid(&self) -> Uuid {
         self.0.cluster_uuid
     }
 
     /// The epoch of this master.
-    #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.0.epoch
     }

@@ -34,7 +34,6 @@ pub use table::{Config, ConfigChange};
 
 impl Config {
     /// A configuration without nodes or any other object.
-    #[must_use]
     pub fn new(cluster: Cluster, role: Role) -> Self {
         let group = Group::initial(&cluster.uuid, cluster.ctime);
         let (cluster, role) = (Arc::new(cluster), Arc::new(role));
@@ -122,8 +121,6 @@ impl Config {
         }
     }
 
-    /// The group of a node.
-    #[must_use]
     pub fn group_of(&self, node: &Node) -> &Group {
         let key = node.group.as_deref().unwrap_or(DEFAULT_GROUP);
         // No group with nodes is removed.
@@ -162,8 +159,6 @@ impl Config {
         })
     }
 
-    /// Whether this node is the master.
-    #[must_use]
     pub fn is_master(&self, node: &Node) -> bool {
         self.role.master == node.name
     }
@@ -190,13 +185,11 @@ impl Config {
     }
 
     /// The machine that has this Ethernet address.
-    #[must_use]
     pub fn machine_of(&self, mac: MacAddress) -> Option<&Arc<Machine>> {
         self.machines.by.mac.of(mac).next()
     }
 
     /// The numbers of the machines of a rack.
-    #[must_use]
     pub fn indices_in(&self, rack: u32) -> BTreeSet<u32> {
         change::indices(&self.machines, rack)
     }

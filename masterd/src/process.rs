@@ -90,7 +90,6 @@ impl Executors {
 /// How the daemon is to run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// On what.
     pub executors: Executors,
     /// Where things live.
     pub layout: Layout,
@@ -102,7 +101,6 @@ pub struct Options {
     pub ganeti_socket: Option<PathBuf>,
     /// A directory for the files that Ganeti's tools read.
     pub ganeti_ssconf: Option<PathBuf>,
-    /// The endpoint for metrics.
     pub metrics: Endpoint,
     /// The endpoint for other members; without it this node is no candidate.
     pub peers: Endpoint,
@@ -139,12 +137,7 @@ pub enum DaemonError {
         "the store here is one that {master} had alone, and this node is {me}; a candidate gets its \
          store from the master: move this one away, and start `masterd` again"
     )]
-    NotMaster {
-        /// Who is.
-        master: NodeName,
-        /// Who this is.
-        me: NodeName,
-    },
+    NotMaster { master: NodeName, me: NodeName },
     /// The certificates are another cluster's.
     #[error(
         "the store here is of cluster {there}, and the certificates in /etc/gantry/pki are of cluster {here}: \
@@ -181,7 +174,6 @@ pub enum DaemonError {
         node: NodeName,
         /// Whom it obeys.
         master: NodeName,
-        /// In which epoch.
         obeys: Epoch,
         /// The last one in the store.
         epoch: Epoch,

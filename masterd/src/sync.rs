@@ -217,7 +217,6 @@ async fn with_agent(sync: Arc<AgentSync>, node: Arc<Node>, kept: AllKept, stop: 
     );
 }
 
-/// The exchange with one agent.
 #[derive(Debug)]
 struct AgentExchange {
     sync: Arc<AgentSync>,

@@ -67,7 +67,6 @@ pub(crate) fn network(name: &str, number: u8) -> Network {
     network
 }
 
-/// A claim that has an address.
 pub(crate) fn claim(network: &str, owner: &str, address: [u8; 4]) -> Claim {
     let (network, owner) = (network.parse().unwrap(), owner.parse().unwrap());
     let state = ClaimState::Bound(vec![address.into()]);

@@ -9,7 +9,6 @@ use model::node::{self, Member};
 use queue_format::{Epoch, Position};
 
 /// Up to where the configuration says that a member holds the log.
-#[must_use]
 pub fn recorded(member: &Member) -> Position {
     member.acknowledged.map_or(Position::default(), |at| Position {
         epoch: Epoch { term: at.term, node: at.node },
@@ -19,7 +18,6 @@ pub fn recorded(member: &Member) -> Position {
 
 /// The position to record of a member that has fallen silent, and is known to hold this much. None where
 /// that is recorded.
-#[must_use]
 pub fn to_record(member: &Member, known: Position) -> Option<node::Acknowledged> {
     let Position { epoch, index } = known;
     let at = node::Acknowledged { term: epoch.term, node: epoch.node, index };
@@ -76,7 +74,6 @@ impl Acknowledged {
     }
 
     /// The last committed entry that a member has made durable, as far as is known.
-    #[must_use]
     pub fn of(&self, member: u64) -> Position {
         self.known.get(&member).copied().unwrap_or_default()
     }

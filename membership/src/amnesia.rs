@@ -32,7 +32,6 @@ pub enum Found {
     Store {
         /// The member id in it.
         member: u64,
-        /// The incarnation in it.
         incarnation: Uuid,
         /// Its last durable entry.
         last: Position,
@@ -83,7 +82,6 @@ pub enum Memory {
          {voted} at most"
     )]
     ForgotLeadership {
-        /// The epoch in which it led.
         led: Epoch,
         /// The highest term in which it knows of a vote.
         voted: u64,
@@ -92,7 +90,6 @@ pub enum Memory {
 
 impl Memory {
     /// Judges the store that is there by the one that should be.
-    #[must_use]
     pub fn of(expected: &Expected, found: &Found) -> Self {
         let (member, incarnation, last) = match found {
             Found::Nothing => return Self::NoStore,
@@ -116,13 +113,11 @@ impl Memory {
     }
 
     /// Whether its vote counts, and what it acknowledges.
-    #[must_use]
     pub fn may_vote(&self) -> bool {
         matches!(self, Self::Known)
     }
 
     /// The code of what an operator does about it.
-    #[must_use]
     pub const fn code(&self) -> Code {
         match self {
             Self::Damaged { .. } => Code::StoreDamaged,
@@ -135,7 +130,6 @@ impl Memory {
     }
 
     /// The remedy for an operator; empty where there is nothing to do.
-    #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Known => "",

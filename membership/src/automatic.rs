@@ -39,7 +39,6 @@ pub struct Standby<'a> {
 impl Standby<'_> {
     /// Whether it is to try now: it votes, and the leader has been silent until its turn. Turns go by
     /// member id, so who has been one for longer is first.
-    #[must_use]
     pub fn tries(&self) -> bool {
         let (silence_ms, least_ms) = match self.heard_ms {
             Some(heard_ms) => (heard_ms, SILENCE_MS),
@@ -51,7 +50,6 @@ impl Standby<'_> {
 
     /// Whether it is to prepare for that: it is the first to try, soon, and a leader that was heard
     /// went silent.
-    #[must_use]
     pub fn prepares(&self) -> bool {
         let is_first = self.turn() == 0 && self.voters.contains(&self.member);
         is_first && self.heard_ms.is_some_and(|silence_ms| silence_ms > SILENCE_MS - AHEAD_MS)

@@ -27,7 +27,6 @@ mod weigh;
 pub use reason::{Claim, Reason};
 pub use weigh::TERM_AHEAD_MAX;
 
-/// What is attempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Attempt {
     /// The previous master goes on: it merely starts again.
@@ -63,7 +62,6 @@ pub enum Voting {
 
 impl Voting {
     /// Whether its word counts for a majority.
-    #[must_use]
     pub fn votes(self) -> bool {
         self == Self::Voter
     }
@@ -83,7 +81,6 @@ pub struct Member {
 /// The entry with which a leadership begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleEntry {
-    /// Who is master.
     pub master: NodeName,
     /// The epoch of the leadership.
     pub epoch: Epoch,
@@ -151,7 +148,6 @@ pub struct StoreSays {
 /// A configured node, and what it answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// Its name.
     pub name: NodeName,
     /// Its role; who is offline is asked and not counted.
     pub role: NodeRole,
@@ -166,7 +162,6 @@ pub struct Asked {
 /// The attempt of a node, and all answers to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// What is attempted.
     pub attempt: Attempt,
     /// The operator's waivers.
     pub waivers: Waivers,
@@ -186,7 +181,6 @@ pub struct Question {
 impl Question {
     /// The same, where the taker's files were read once more since the others answered: these may speak
     /// of entries that came meanwhile.
-    #[must_use]
     pub fn with_own_jobs(mut self, last_job: Option<LastJob>) -> Self {
         let own = self.nodes.iter_mut().find(|node| node.name == self.taker);
         if let Some(Ok(says)) = own.and_then(|own| own.store.as_mut()) {
@@ -198,7 +192,6 @@ impl Question {
     /// The same, asked once more behind `before`: what each knew to be committed then, and all else as
     /// it is now. Answers are not of one moment, so a late answer may know of more than a majority had.
     /// An entry that was committed before anybody was asked again is on some voter by then.
-    #[must_use]
     pub fn knowing_what_it_knew(mut self, before: &Self) -> Self {
         for node in &mut self.nodes {
             let Some(Ok(says)) = &mut node.store else { continue };
@@ -238,9 +231,7 @@ impl fmt::Display for Reached {
 /// One line of the table that an operator is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The node.
     pub node: NodeName,
-    /// Its role.
     pub role: NodeRole,
     /// Which of its doors answered.
     pub answer: Reached,
@@ -262,7 +253,6 @@ pub struct Row {
 
 impl Row {
     /// The remedy for an operator; empty where there is nothing to do.
-    #[must_use]
     pub fn remedy(&self) -> String {
         if self.vote_is_missed && matches!(self.reason, Some(Reason::Unreachable { .. })) {
             return "start it or mend its network: too few voters answer, and to ignore one does not \
@@ -284,7 +274,6 @@ pub struct Count {
 
 impl Count {
     /// Whether more than half answered.
-    #[must_use]
     pub fn is_majority(self) -> bool {
         self.answered.saturating_mul(2) > self.of
     }
@@ -322,7 +311,6 @@ pub enum Decision {
 
 impl Decision {
     /// Whether the taker goes on, with the others' consent.
-    #[must_use]
     pub fn goes_on(&self) -> bool {
         matches!(self, Self::Go | Self::GoAfterFetching { .. })
     }
@@ -342,7 +330,6 @@ pub struct Verdict {
 }
 
 /// Judges all answers.
-#[must_use]
 pub fn confirm(question: &Question) -> Verdict {
     decide::decide(question, &weigh::hear(question))
 }
@@ -368,7 +355,6 @@ pub fn still_designated(
 
 /// The newest leadership that a believed store knows, if the taker's own store and memory know none as
 /// late. Entries that were committed in it are missing here, also once nobody tells of it.
-#[must_use]
 pub fn later_leadership(question: &Question) -> Option<Later> {
     let heard = weigh::hear(question);
     let stores = || heard.iter().filter_map(|heard| Some((&heard.node.name, heard.holds()?)));
@@ -381,7 +367,6 @@ pub fn later_leadership(question: &Question) -> Option<Later> {
 }
 
 /// The last job ids that were given, by the files of others than the taker whose answers are believed.
-#[must_use]
 pub fn given_jobs(question: &Question) -> Vec<(NodeName, LastJob)> {
     given(question, &weigh::hear(question))
 }
@@ -438,7 +423,6 @@ pub fn still_able(
 /// For a store that no other node ever had, and whose history begins with the term `first`: nobody else
 /// was ever master in it. Membership does not matter: an older copy of the configuration does not know
 /// members that came since.
-#[must_use]
 pub fn obeys_another(
     question: &Question,
     first: u64,

@@ -27,7 +27,6 @@ pub const NODE_ID_STEP: u64 = 10_000;
 /// The node that overrides, as it knows itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taker {
-    /// Its name.
     pub node: NodeName,
     /// Its member id.
     pub member: u64,
@@ -44,7 +43,6 @@ pub struct Taker {
 /// Another node, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Other {
-    /// Its name.
     pub node: NodeName,
     /// Its member id, if it is a member.
     pub member: Option<u64>,
@@ -61,7 +59,6 @@ pub struct Other {
 /// aside, and it gets a new one, under a new id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejoin {
-    /// Its name.
     pub node: NodeName,
     /// The id that ends.
     pub was: u64,
@@ -86,7 +83,6 @@ pub struct Cut {
 impl Cut {
     /// The cut of `node` by a master whose log ends at `after`, if anything may be cut; `known` is the
     /// end of that node's log and whether it leads, if it answered.
-    #[must_use]
     pub fn of(node: &NodeName, after: Position, known: Option<(Position, bool)>) -> Option<Self> {
         let (to, leads) = known.unzip();
         let leads = leads.unwrap_or(false);
@@ -132,7 +128,6 @@ pub struct Override {
 
 impl Override {
     /// Computes an override by `taker`, by what the others said, if they said anything.
-    #[must_use]
     pub fn of(taker: &Taker, others: &[Other]) -> Self {
         let told = |other: &Other| [other.newest, other.last.map(|last| last.epoch)];
         let epochs = others.iter().flat_map(told).flatten();

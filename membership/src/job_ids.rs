@@ -9,7 +9,6 @@ use model::NodeName;
 /// The last job id that was given, by a member's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastJob {
-    /// The id.
     pub id: u64,
     /// The files know of all entries up to this one.
     pub from: u64,
@@ -27,7 +26,6 @@ pub struct Forgotten {
 
 impl Forgotten {
     /// The remedy for an operator.
-    #[must_use]
     pub fn remedy(&self) -> String {
         format!(
             "let another candidate take the role, and give this node a new store: \"A candidate gets a new \
@@ -52,7 +50,6 @@ impl fmt::Display for Forgotten {
 
 /// The job ids that one of the others knows and `own` does not, at entries that both have. Ids only
 /// grow, in whatever history.
-#[must_use]
 pub fn forgotten(own: LastJob, others: &[(NodeName, LastJob)]) -> Option<Forgotten> {
     let later = others.iter().filter(|(_, other)| other.upto <= own.from && other.id > own.id);
     let (by, other) = later.max_by_key(|(_, other)| other.id)?;

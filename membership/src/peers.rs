@@ -28,13 +28,11 @@ use crate::acknowledged::{Acknowledged, recorded};
 pub struct PeerStore {
     /// Its node.
     pub target: PeerTarget,
-    /// Its store.
     pub store: StoreId,
 }
 
 impl PeerStore {
     /// The address of a node's `masterd`, and the member that it should have.
-    #[must_use]
     pub fn of(node: &Node) -> Self {
         let target = PeerTarget {
             name: node.name.clone(),
@@ -75,13 +73,11 @@ struct Pages {
 
 impl PeerBook {
     /// An empty one, of the node `identity`.
-    #[must_use]
     pub fn new(identity: Arc<NodeIdentity>, cluster_uuid: Uuid) -> Self {
         Self { identity, cluster_uuid, began: Instant::now(), pages: Arc::default() }
     }
 
     /// The node that asks.
-    #[must_use]
     pub fn identity(&self) -> &NodeIdentity {
         &self.identity
     }
@@ -92,7 +88,6 @@ impl PeerBook {
     }
 
     /// The store of this machine.
-    #[must_use]
     pub fn here(&self) -> StoreId {
         self.pages.read().here
     }
@@ -117,20 +112,17 @@ impl PeerBook {
     }
 
     /// Whether a member came to be after all that is known here.
-    #[must_use]
     pub fn is_newer(&self, member: u64) -> bool {
         let next_member = self.pages.read().next_member;
         next_member > 0 && member >= next_member
     }
 
     /// The last committed entry that a member has made durable, as far as is known here.
-    #[must_use]
     pub fn acknowledged(&self, member: u64) -> Position {
         self.pages.read().acknowledged.of(member)
     }
 
     /// Members that cannot follow with what they have, by their last words.
-    #[must_use]
     pub fn strays(&self) -> BTreeMap<u64, Stray> {
         self.pages.read().said.strays(self.began.elapsed())
     }
@@ -144,7 +136,6 @@ impl PeerBook {
     }
 
     /// Members whose disks take nothing, as they said last.
-    #[must_use]
     pub fn full(&self) -> BTreeSet<u64> {
         self.pages.read().said.full().clone()
     }
@@ -164,26 +155,21 @@ impl PeerBook {
     }
 
     /// Whether no member is known: that of a node that was just invited, or follows nobody yet.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pages.read().members.is_empty()
     }
 
-    /// The place of a member.
-    #[must_use]
     pub fn place(&self, member: u64) -> Option<PeerStore> {
         self.pages.read().members.get(&member).cloned()
     }
 
     /// The place of a node's member.
-    #[must_use]
     pub fn of_node(&self, node: &NodeName) -> Option<PeerStore> {
         let pages = self.pages.read();
         pages.members.values().find(|place| place.target.name == *node).cloned()
     }
 
     /// The places of all members but this machine's.
-    #[must_use]
     pub fn others(&self) -> BTreeMap<u64, PeerStore> {
         let mut members = self.pages.read().members.clone();
         members.retain(|_, place| place.target.name != *self.identity.name());
@@ -191,7 +177,6 @@ impl PeerBook {
     }
 
     /// Names of the nodes with a member, but for this one.
-    #[must_use]
     pub fn names(&self) -> Vec<NodeName> {
         self.others().into_values().map(|place| place.target.name).collect()
     }

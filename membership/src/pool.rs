@@ -61,7 +61,6 @@ impl PoolNode {
     }
 
     /// Whether it is to be a member at all.
-    #[must_use]
     pub fn belongs(&self) -> bool {
         match self.witness {
             true => !matches!(self.role, NodeRole::Offline | NodeRole::Drained),
@@ -74,13 +73,11 @@ impl PoolNode {
     }
 
     /// Whether its vote counts.
-    #[must_use]
     pub fn votes(&self) -> bool {
         self.seat == Some(Voting::Voter)
     }
 
     /// Whether it has a copy of the store, or is getting one.
-    #[must_use]
     pub fn holds(&self) -> bool {
         self.seat.is_some()
     }
@@ -131,7 +128,6 @@ pub enum Step {
 
 impl Step {
     /// The id of the node that it is about.
-    #[must_use]
     pub fn node(self) -> u64 {
         match self {
             Self::Promote(id) | Self::Demote(id) => id,
@@ -143,7 +139,6 @@ impl Step {
 /// The next step; none when all is as it should be, or has to wait for a node.
 ///
 /// Seats are given before seats are taken, so that a voter is replaced while it still counts.
-#[must_use]
 pub fn next_step(pool: &Pool) -> Option<Step> {
     roles(pool).or_else(|| next_seat(pool))
 }
@@ -172,7 +167,6 @@ fn roles(pool: &Pool) -> Option<Step> {
 }
 
 /// The next step about seats alone, whatever the roles are, or will be.
-#[must_use]
 pub fn next_seat(pool: &Pool) -> Option<Step> {
     let nodes = || pool.nodes.iter();
     let lowest = |step: fn(u64) -> Step, is_meant: &dyn Fn(&PoolNode) -> bool| {
@@ -227,14 +221,12 @@ pub fn settle(pool: &mut Pool) {
 }
 
 /// How many vote once all have the seats that they are to have: the master alone, or three and more.
-#[must_use]
 pub fn votes_at_rest(pool: &Pool) -> usize {
     voters(pool, |_| true).len()
 }
 
 /// The way out where a master is lost that voted alone; of candidates, those count that `could` take the
 /// role.
-#[must_use]
 pub fn if_lost(pool: &Pool, could: fn(&PoolNode) -> bool) -> &'static str {
     let is_heir = |node: &PoolNode| node.id != pool.master && node.is_candidate() && could(node);
     match pool.nodes.iter().any(is_heir) {
@@ -245,7 +237,6 @@ pub fn if_lost(pool: &Pool, could: fn(&PoolNode) -> bool) -> &'static str {
     }
 }
 
-/// The nodes that are to vote, of those that can.
 fn voters(pool: &Pool, can_vote: fn(&PoolNode) -> bool) -> BTreeSet<u64> {
     let nodes = || pool.nodes.iter();
     let candidates: BTreeSet<u64> = nodes()

@@ -21,18 +21,12 @@ pub enum Principal {
     Local(Role),
     /// A user of a candidate, known by the kernel there.
     Unix {
-        /// Its name.
         name: Arc<str>,
         /// The role that its groups give it, if any.
         role: Option<Role>,
     },
     /// A user of the front door who has proved it.
-    User {
-        /// Its name.
-        name: Arc<str>,
-        /// Its role.
-        role: Role,
-    },
+    User { name: Arc<str>, role: Role },
     /// A machine of the inventory, known by its address: it may keep and fetch the keys of its own
     /// disks.
     Machine(Serial),
@@ -42,7 +36,6 @@ pub enum Principal {
 
 impl Principal {
     /// Its role, if it has one.
-    #[must_use]
     pub const fn role(&self) -> Option<Role> {
         match self {
             Self::Anonymous(role) | Self::Unix { role, .. } => *role,
@@ -115,7 +108,6 @@ impl Verb<'_> {
     ];
 
     /// The word for messages.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Submit(op) => op.id(),
@@ -130,7 +122,6 @@ impl Verb<'_> {
     }
 
     /// The least role that may do it.
-    #[must_use]
     pub const fn role(self) -> Role {
         match self {
             Self::Submit(op) => op.role(),

@@ -30,7 +30,6 @@ pub struct Asker {
     pub user: Arc<str>,
     /// The way.
     pub interface: Interface,
-    /// The node on which that is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<NodeName>,
     /// The address of the client, of a front door.
@@ -40,7 +39,6 @@ pub struct Asker {
 
 impl Asker {
     /// The cluster itself.
-    #[must_use]
     pub fn cluster() -> Self {
         let user = Arc::from("cluster");
         Self { user, interface: Interface::Cluster, host: None, address: None }

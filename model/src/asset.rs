@@ -27,7 +27,6 @@ const TOLD_MAX: usize = 80;
 /// A file that machines fetch by name: the document `assets/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asset {
-    /// Its name.
     pub name: Word,
     /// The number of this upload: a later one of any asset has a higher number.
     pub id: u64,
@@ -68,7 +67,6 @@ macro_rules! header_text {
 
         impl $name {
             /// The text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -127,13 +125,9 @@ header_text!(
     }
 );
 
-header_text!(
-    /// The value of an option.
-    OptionValue,
-    "value of an option",
-    "at most 128 printable ASCII characters",
-    |text| text.len() <= OPTION_BYTES_MAX && text.bytes().all(is_printable)
-);
+header_text!(OptionValue, "value of an option", "at most 128 printable ASCII characters", |text| {
+    text.len() <= OPTION_BYTES_MAX && text.bytes().all(is_printable)
+});
 
 #[cfg(test)]
 mod tests {

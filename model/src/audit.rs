@@ -31,7 +31,6 @@ crate::words! {
         Success = "success",
         /// It failed.
         Error = "error",
-        /// It was canceled.
         Canceled = "canceled",
         /// The asker may not do it.
         Refused = "refused",
@@ -64,7 +63,6 @@ pub struct AuditEntry {
     /// The object of the request; empty where that is the cluster.
     #[serde(default)]
     pub object: String,
-    /// The outcome.
     pub result: Outcome,
     /// The job that carries it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,14 +89,12 @@ const fn is_once(times: &u64) -> bool {
 
 impl AuditEntry {
     /// A change that the cluster was asked for.
-    #[must_use]
     pub fn new(time: Timestamp, asker: Asker, action: &str, object: &str, result: Outcome) -> Self {
         let (action, object) = (shortened(action), shortened(object));
         Self { time, asker, action, object, result, job: None, code: None, reason: None, times: 1 }
     }
 
     /// The same with the reason for its end.
-    #[must_use]
     pub fn because(self, code: Option<&str>, reason: &str) -> Self {
         let code = code.map(shortened);
         Self { code, reason: Some(shortened(reason)), ..self }
@@ -159,9 +155,7 @@ pub struct AuditFilter {
     pub since: Option<Timestamp>,
     /// Before this one.
     pub until: Option<Timestamp>,
-    /// Of this user.
     pub user: Option<String>,
-    /// Of this job.
     pub job: Option<JobId>,
     /// On this object, or one whose name begins with this and a dot. Some entries name more beside it,
     /// such as what a machine was deployed for, or which key of its disks.
@@ -172,13 +166,11 @@ pub struct AuditFilter {
 
 impl AuditFilter {
     /// Whether something of this moment may be wanted.
-    #[must_use]
     pub fn is_within(&self, time: Timestamp) -> bool {
         self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time < until)
     }
 
     /// Whether an entry is wanted.
-    #[must_use]
     pub fn takes(&self, entry: &AuditEntry) -> bool {
         let begins = |object: &str, wanted: &str| {
             let rest = object.strip_prefix(wanted);

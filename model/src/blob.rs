@@ -24,7 +24,6 @@ pub struct BlobDigestError {
 
 impl BlobDigest {
     /// The digest with these bytes.
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; DIGEST_BYTES]) -> Self {
         Self(bytes)
     }

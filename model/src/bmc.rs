@@ -22,7 +22,6 @@ crate::words! {
     PowerState {
         /// It has power and runs.
         On = "on",
-        /// It is off.
         Off = "off",
     }
 }
@@ -45,7 +44,6 @@ crate::words! {
 
 impl PowerAction {
     /// How the machine is afterwards.
-    #[must_use]
     pub const fn ends_in(self) -> PowerState {
         match self {
             Self::On | Self::Cycle => PowerState::On,
@@ -61,7 +59,6 @@ crate::words! {
     BootOnce {
         /// The network: UEFI HTTP boot where the controller knows it, PXE otherwise.
         Network = "network",
-        /// Its disk.
         Disk = "disk",
     }
 }
@@ -89,7 +86,6 @@ impl BmcProtocol {
     }
 
     /// The port that the standard gives it.
-    #[must_use]
     pub const fn port(self) -> u16 {
         match self {
             Self::RedfishHttps => 443,
@@ -107,7 +103,6 @@ pub struct BmcUrl {
     pub protocol: BmcProtocol,
     /// Its name or address; an IPv6 address without brackets.
     pub host: String,
-    /// Its port.
     pub port: u16,
 }
 
@@ -121,19 +116,16 @@ pub struct BmcUrlError(String);
 
 impl BmcUrl {
     /// Whether a password sent there is read by nobody between.
-    #[must_use]
     pub const fn is_secured(&self) -> bool {
         !matches!(self.protocol, BmcProtocol::RedfishHttp)
     }
 
     /// The host's address, where it has no name.
-    #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
     /// The host as it stands in URLs: an IPv6 address in brackets.
-    #[must_use]
     pub fn url_host(&self) -> String {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }
@@ -231,7 +223,6 @@ pub struct BmcAccess {
 
 impl BmcAccess {
     /// The purpose to which the sealed password is bound, so that it opens for no other machine.
-    #[must_use]
     pub fn purpose(serial: &Serial) -> String {
         format!("bmc/{}", serial.escaped())
     }
@@ -265,7 +256,6 @@ pub const HARDWARE_CHANGES_MAX: usize = 64;
 
 impl Inspection {
     /// The same after another look.
-    #[must_use]
     pub fn after(
         before: Option<&Self>,
         serial: Serial,
@@ -293,7 +283,6 @@ impl Inspection {
     }
 
     /// The same where its changes are accepted.
-    #[must_use]
     pub fn accepted(&self) -> Self {
         Self { changed: None, changes: Vec::new(), ..self.clone() }
     }
@@ -312,7 +301,6 @@ pub enum Source {
 /// A sensor of a machine, as its management controller tells it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sensor {
-    /// Its name.
     pub name: String,
     /// Its reading with the unit, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -329,7 +317,6 @@ pub struct Health {
     /// `OK`, `Warning`, `Critical`, where the controller has one word for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<String>,
-    /// Its sensors.
     #[serde(default)]
     pub sensors: Vec<Sensor>,
     /// Why there may be more sensors than those, a line each.

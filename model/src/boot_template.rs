@@ -65,7 +65,6 @@ const COMPRESSED: [(&[u8], &str); 4] = [
 ];
 
 /// The format of a file that is compressed, of one that is no text.
-#[must_use]
 pub fn compression(file: &[u8]) -> Option<&'static str> {
     COMPRESSED.iter().find(|(begin, _)| file.starts_with(begin)).map(|(_, format)| *format)
 }
@@ -147,15 +146,12 @@ pub struct BootTemplate {
 pub struct BootTemplateKey {
     /// What it makes.
     pub kind: TemplateKind,
-    /// The role.
     pub role: Word,
     /// Its version.
     pub id: TemplateId,
 }
 
 impl BootTemplate {
-    /// Its key.
-    #[must_use]
     pub fn key(&self) -> BootTemplateKey {
         BootTemplateKey { kind: self.kind, role: self.role.clone(), id: self.id.clone() }
     }
@@ -200,7 +196,6 @@ crate::words! {
 
 impl DocumentKind {
     /// The kind of template that it comes from.
-    #[must_use]
     pub const fn template(self) -> TemplateKind {
         match self {
             Self::Ignition => TemplateKind::Ignition,
@@ -222,7 +217,6 @@ impl FromStr for DocumentKind {
 /// A document that a template became for a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootDocument {
-    /// What it is.
     pub kind: DocumentKind,
     /// The version of the template.
     pub id: TemplateId,
@@ -233,7 +227,6 @@ pub struct BootDocument {
 /// A document that a machine fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetched {
-    /// What it is.
     pub kind: DocumentKind,
     /// The version of the template.
     pub id: TemplateId,

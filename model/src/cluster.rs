@@ -113,7 +113,6 @@ pub struct Overridden {
 /// The document `config/role`: who is master, since when, under which epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Role {
-    /// Name of the master node.
     pub master: NodeName,
     /// First part of the epoch; grows each time the role is taken.
     pub term: u64,

@@ -16,7 +16,6 @@ pub const HEARD_WITHIN_MS: u64 = 5_000;
 /// How a cluster stands at a moment. Facts that the answering process does not know are null, or empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterStatus {
-    /// Name of the cluster.
     pub cluster: Option<NodeName>,
     /// The node that answers.
     pub node: NodeName,
@@ -64,7 +63,6 @@ pub enum ProcessState {
     Outside,
     /// It follows a master.
     Standby,
-    /// It is the master.
     Master,
     /// It was the master last, and is not confirmed yet.
     Starting,
@@ -109,7 +107,6 @@ pub struct CandidateStatus {
     pub node: String,
     /// Its part.
     pub state: CandidateState,
-    /// Whether it is the master.
     pub master: bool,
     /// Entries of the log that it lacks, as far as is known.
     pub behind: Option<u64>,
@@ -153,7 +150,6 @@ pub enum CandidateState {
 
 impl CandidateState {
     /// The word for a reader.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Voter => "voter",
@@ -227,7 +223,6 @@ pub struct OldestJob {
 /// Disk and journal of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreStatus {
-    /// How the store is.
     pub health: StoreHealth,
     /// The last committed entry.
     pub position: String,
@@ -241,11 +236,9 @@ pub struct StoreStatus {
     pub journal_bytes: u64,
     /// Committed documents whose file is not written yet.
     pub files_lag_keys: u64,
-    /// Bytes of these.
     pub files_lag_bytes: u64,
 }
 
-/// How a store is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum StoreHealth {
@@ -279,7 +272,6 @@ pub struct AgentsStatus {
 /// An agent that does not answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentUnreached {
-    /// Its node.
     pub node: NodeName,
     /// Since when.
     pub since: Timestamp,
@@ -287,7 +279,6 @@ pub struct AgentUnreached {
     pub why: String,
 }
 
-/// A certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateStatus {
     /// Whose it is.
@@ -296,13 +287,11 @@ pub struct CertificateStatus {
     pub ends: Timestamp,
 }
 
-/// The owner of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CertificateOwner {
     /// The cluster's authority, which signed all others.
     Authority,
-    /// A node.
     Node(NodeName),
 }
 
@@ -320,7 +309,6 @@ pub enum AlarmSeverity {
 
 impl AlarmSeverity {
     /// The word that people and programs see.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Critical => "critical",

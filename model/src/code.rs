@@ -18,17 +18,14 @@ macro_rules! codes {
         impl Code {
             /// Every code, in the order of the runbook.
             pub const ALL: &[Self] = &[$(Self::$code,)+];
-            /// Their words.
             pub const WORDS: &[&str] = &[$($word,)+];
 
             /// The word that people and programs see.
-            #[must_use]
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$code => $word,)+ }
             }
 
             /// Its meaning, in a line.
-            #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$code => $meaning,)+ }
             }
@@ -197,25 +194,21 @@ codes! {
 
 impl Code {
     /// The code of this word, if there is one.
-    #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.word() == word)
     }
 
     /// The code of a port that cannot be had. The rules of [`Coded`] for files do not hold there.
-    #[must_use]
     pub fn of_port(error: &std::io::Error) -> Option<Self> {
         (error.kind() == ErrorKind::AddrInUse).then_some(Self::AlreadyRunning)
     }
 
     /// An error with this code as programs print it: `error[CODE]: why`, and who says more.
-    #[must_use]
     pub fn told(self, why: &str) -> String {
         format!("error[{self}]: {why}\n{}", self.more())
     }
 
     /// Who says more.
-    #[must_use]
     pub fn more(self) -> String {
         format!("`gnt explain {self}` says what to do.")
     }

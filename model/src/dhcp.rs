@@ -110,7 +110,6 @@ impl DhcpConfig {
     }
 
     /// The settings for the agents of `rack`.
-    #[must_use]
     pub fn of_rack(&self, rack: u32) -> RackDhcp {
         RackDhcp {
             observe: self.mode == DhcpMode::Observe || self.observe_racks.contains(&rack),
@@ -136,11 +135,9 @@ pub struct RackDhcp {
     pub hold_back: bool,
     /// What ONIE loads.
     pub onie_installer_url: Option<String>,
-    /// Name servers.
     pub name_servers: Vec<Ipv4Addr>,
     /// Time servers.
     pub ntp_servers: Vec<Ipv4Addr>,
-    /// The domain.
     pub domain_name: Option<NodeName>,
 }
 

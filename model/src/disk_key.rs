@@ -39,7 +39,6 @@ fn disk_name(text: &str) -> Result<&str, NameError> {
 pub struct DiskKey {
     /// The machine.
     pub serial: Serial,
-    /// The disk.
     pub disk: DiskName,
     /// The key.
     pub sealed: Sealed,
@@ -48,8 +47,6 @@ pub struct DiskKey {
 }
 
 impl DiskKey {
-    /// Which disk it is of.
-    #[must_use]
     pub fn key(&self) -> DiskKeyId {
         DiskKeyId { serial: self.serial.clone(), disk: self.disk.clone() }
     }
@@ -60,26 +57,22 @@ impl DiskKey {
 pub struct DiskKeyId {
     /// The machine.
     pub serial: Serial,
-    /// The disk.
     pub disk: DiskName,
 }
 
 impl DiskKeyId {
     /// The name of its document below `crypts`, `SERIAL/DISK`.
-    #[must_use]
     pub fn escaped(&self) -> String {
         format!("{}/{}", self.serial.escaped(), self.disk)
     }
 
     /// The disk that [`Self::escaped`] wrote so.
-    #[must_use]
     pub fn from_escaped(text: &str) -> Option<Self> {
         let (serial, disk) = text.split_once('/')?;
         Some(Self { serial: Serial::from_escaped(serial)?, disk: disk.parse().ok()? })
     }
 
     /// The purpose for which its key is sealed, so that it opens for no other disk.
-    #[must_use]
     pub fn purpose(&self) -> String {
         format!("disk-key/{}", self.escaped())
     }

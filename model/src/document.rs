@@ -1,4 +1,5 @@
-//! Core: under which key each object is stored. Keys are paths below the data directory.
+//! Core: keys of documents that more than one place names. Keys are paths below the data directory. Each
+//! other kind of object has its directory in its row of the table of objects.
 
 use crate::job_id::JobId;
 use crate::name::NodeName;
@@ -23,8 +24,6 @@ pub const KERNEL: &str = "config/kernel";
 pub const NODES: &str = "config/nodes";
 /// Directory of the queue's filter rules.
 pub const FILTERS: &str = "config/filters";
-/// Directory of tokens of the front door, by name.
-pub const TOKENS: &str = "config/tokens";
 /// Node groups by their UUIDs, once there was a change; the first one is `default` there.
 pub const GROUPS: &str = "config/groups";
 /// Settings of DHCP, once they were changed.
@@ -33,26 +32,18 @@ pub const DHCP: &str = "config/dhcp";
 pub const IPAM: &str = "ipam";
 /// Directory of images, by name.
 pub const IMAGES: &str = "images";
-/// Directory of the versions of images that were removed, by name.
-pub const REMOVED_IMAGES: &str = "removed-images";
 /// Directory of assets.
 pub const ASSETS: &str = "assets";
-/// The number of the last upload of an asset, once there was one.
-pub const ASSET_SERIAL: &str = "config/assets";
 /// Directory of networks.
 pub const NETWORKS: &str = "networks";
 /// Directory of claims on addresses, by network.
 pub const CLAIMS: &str = "claims";
-/// Directory of templates of hosts' networks, by name.
-pub const NETWORK_TEMPLATES: &str = "network-templates";
 /// Directory of templates of what machines boot with, by kind and role.
 pub const BOOT_TEMPLATES: &str = "boot-templates";
 /// Directory of machines.
 pub const MACHINES: &str = "machines";
 /// Directory of the machines' last boots.
 pub const BOOTS: &str = "boots";
-/// Directory of the shares of agents in lease ranges, by rack.
-pub const SHARES: &str = "shares";
 /// Directory of leases, by rack.
 pub const LEASES: &str = "leases";
 /// Directory of indices in use, by rack.
@@ -67,14 +58,11 @@ pub const CRYPTS: &str = "crypts";
 
 /// Directory of how management controllers are reached, with their sealed passwords, by machine.
 pub const BMCS: &str = "bmcs";
-/// Directory of what machines were found to be made of.
-pub const INSPECTIONS: &str = "inspections";
 
 /// Directory of the machines' power cycles, with the sealed tokens of their ramdisks.
 pub const POWER_CYCLES: &str = "power-cycles";
 
 /// Whether a document is a secret: exports leave it out, or seal it.
-#[must_use]
 pub fn is_secret(key: &str) -> bool {
     let is_below =
         |directory| key.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
@@ -82,25 +70,21 @@ pub fn is_secret(key: &str) -> bool {
 }
 
 /// Key of a live job.
-#[must_use]
 pub fn job(id: JobId) -> String {
     format!("queue/job-{id}")
 }
 
 /// Key of an archived job.
-#[must_use]
 pub fn archived_job(id: JobId) -> String {
     format!("queue/archive/{}/job-{id}", id.archive_directory())
 }
 
 /// Key of a node.
-#[must_use]
 pub fn node(name: &NodeName) -> String {
     format!("{NODES}/{name}")
 }
 
 /// Key of a rack's indices in use.
-#[must_use]
 pub fn node_indices(rack: u32) -> String {
     format!("{NODE_INDICES}/{rack}")
 }

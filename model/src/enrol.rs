@@ -38,19 +38,16 @@ pub struct FingerprintError {
 
 impl Fingerprint {
     /// The fingerprint of a certificate in DER form.
-    #[must_use]
     pub fn of(certificate: &[u8]) -> Self {
         Self(Sha256::digest(certificate).into())
     }
 
     /// From the digest itself.
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; FINGERPRINT_BYTES]) -> Self {
         Self(bytes)
     }
 
     /// The digest itself.
-    #[must_use]
     pub const fn as_bytes(&self) -> &[u8; FINGERPRINT_BYTES] {
         &self.0
     }
@@ -85,7 +82,6 @@ impl fmt::Debug for Fingerprint {
 pub type EnrolSecret = Secret<[u8; SECRET_BYTES]>;
 
 /// The secret as text: 26 characters out of `0-9 A-Z`.
-#[must_use]
 pub fn secret_text(secret: &EnrolSecret) -> Secret<String> {
     Secret::new(base32::encode(secret.expose()))
 }
@@ -108,7 +104,6 @@ pub fn parse_secret(text: &str) -> Result<EnrolSecret, TokenError> {
 pub struct Token {
     /// Host name or address where the enrolment is served.
     pub host: String,
-    /// Its port.
     pub port: u16,
     /// Fingerprint of the enrolment certificate.
     pub fingerprint: Fingerprint,
@@ -142,7 +137,6 @@ pub enum TokenError {
 
 impl Token {
     /// The text to show to the operator.
-    #[must_use]
     pub fn to_text(&self) -> Secret<String> {
         let address = self.address();
         let mut code = Vec::with_capacity(CODE_BYTES);
@@ -154,7 +148,6 @@ impl Token {
     }
 
     /// `HOST:PORT`, with brackets around an IPv6 address.
-    #[must_use]
     pub fn address(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)

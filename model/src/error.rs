@@ -22,7 +22,6 @@ macro_rules! exception_kinds {
             pub const ALL: &[Self] = &[$(Self::$kind,)+];
 
             /// The name on the wire.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => stringify!($kind),)+ }
             }
@@ -49,7 +48,6 @@ exception_kinds! {
     OpCodeUnknown,
     /// The job is not, or no longer, in the queue.
     JobLost,
-    /// The job was canceled.
     JobCanceled,
     /// The job's file cannot be read.
     JobFileCorrupted,
@@ -160,31 +158,26 @@ impl Exception {
     }
 
     /// The same with a code, if there is one.
-    #[must_use]
     pub fn coded(self, code: impl Into<Option<Code>>) -> Self {
         Self { code: code.into().or(self.code), ..self }
     }
 
     /// Its code, or that of its kind.
-    #[must_use]
     pub fn code(&self) -> Option<Code> {
         self.code.or(self.kind.code())
     }
 
     /// The message, or nothing where there is none.
-    #[must_use]
     pub fn message(&self) -> &str {
         self.args.first().and_then(Value::as_str).unwrap_or_default()
     }
 
     /// The `[name, arguments]` form as a value, for an opcode's result.
-    #[must_use]
     pub fn to_value(&self) -> Value {
         Value::Array(vec![Value::from(self.kind.name()), Value::Array(self.args.clone())])
     }
 
     /// Reads the `[name, arguments]` form; `None` where `value` is something else.
-    #[must_use]
     pub fn from_value(value: &Value) -> Option<Self> {
         let [Value::String(name), Value::Array(args)] = value.as_array()?.as_slice() else {
             return None;

@@ -75,7 +75,6 @@ const WORDS: [(&str, FilterAction); 4] = [
 
 impl FilterAction {
     /// The action without its number.
-    #[must_use]
     pub fn word(self) -> &'static str {
         let found = WORDS.iter().find(|(_, action)| *action == self);
         found.map_or(RATE_LIMIT, |(word, _)| word)

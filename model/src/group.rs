@@ -25,7 +25,6 @@ pub enum AllocPolicy {
 /// A document below `config/groups`. A cluster whose groups were never changed has none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// Its name.
     pub name: String,
     /// Its identity.
     pub uuid: String,
@@ -46,7 +45,6 @@ pub struct Group {
 impl Group {
     /// The default group as a cluster begins with it: with the cluster's age, and an identity that
     /// follows from the cluster's.
-    #[must_use]
     pub fn initial(cluster_uuid: &str, ctime: Timestamp) -> Self {
         Self {
             name: DEFAULT_GROUP.to_owned(),
@@ -60,19 +58,16 @@ impl Group {
     }
 
     /// Whether it is the one that its cluster began with, whatever it is called by now.
-    #[must_use]
     pub fn is_first(&self) -> bool {
         is_first(&self.uuid)
     }
 
     /// The name of its document.
-    #[must_use]
     pub fn key(&self) -> String {
         Self::key_of(&self.uuid)
     }
 
     /// The name of the document of the group with this UUID.
-    #[must_use]
     pub fn key_of(uuid: &str) -> String {
         if is_first(uuid) { DEFAULT_GROUP.to_owned() } else { uuid.to_owned() }
     }

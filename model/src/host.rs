@@ -33,8 +33,6 @@ pub struct HostNetwork {
 }
 
 impl HostNetwork {
-    /// The link of that name.
-    #[must_use]
     pub fn link(&self, name: &str) -> Option<&Link> {
         self.links.iter().find(|link| link.name.as_str() == name)
     }
@@ -42,7 +40,6 @@ impl HostNetwork {
     /// Names the cards of this host: their permanent addresses, by which they are found.
     ///
     /// A name without an entry is the kernel's name of the card.
-    #[must_use]
     pub fn with_cards(mut self, cards: &BTreeMap<LinkName, MacAddress>) -> Self {
         for link in &mut self.links {
             if let Kind::Ethernet { permanent_mac } = &mut link.kind {
@@ -53,7 +50,6 @@ impl HostNetwork {
     }
 
     /// The link that each member belongs to.
-    #[must_use]
     pub fn controllers(&self) -> BTreeMap<&LinkName, &Link> {
         let mut controllers = BTreeMap::new();
         for link in &self.links {

@@ -24,7 +24,6 @@ const TOLD_MAX: usize = 80;
 /// One version of an operating system: the document `images/NAME/VERSION`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// What it is.
     pub id: ImageId,
     /// The files that a machine loads.
     pub files: ImageFiles,
@@ -39,7 +38,6 @@ pub struct Image {
 /// `removed-images/NAME/VERSION`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedImage {
-    /// What it was.
     pub id: ImageId,
     /// When it was removed.
     pub at: Timestamp,
@@ -51,7 +49,6 @@ pub struct RemovedImage {
 pub struct ImageId {
     /// Name of the operating system.
     pub name: Word,
-    /// Its version.
     pub version: Word,
 }
 
@@ -126,7 +123,6 @@ pub struct ParameterError {
 
 impl Parameter {
     /// The parameter.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -198,7 +194,6 @@ pub enum BootTarget {
     Image {
         /// Name of the operating system.
         name: Word,
-        /// Its version.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<Word>,
     },
@@ -206,13 +201,11 @@ pub enum BootTarget {
 
 impl BootTarget {
     /// Whether it boots what its firmware has next.
-    #[must_use]
     pub const fn is_local(&self) -> bool {
         matches!(self, Self::Local)
     }
 
     /// The name of the image that it boots.
-    #[must_use]
     pub const fn image(&self) -> Option<&Word> {
         match self {
             Self::Local => None,

@@ -36,9 +36,7 @@ pub struct Inventory {
     /// The version of its management controller's firmware.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub bmc_firmware: String,
-    /// Its processors.
     pub processors: Processors,
-    /// Its memory in MiB.
     pub memory_mib: u64,
     /// Its disks, by name.
     pub disks: Vec<Disk>,
@@ -54,7 +52,6 @@ crate::words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     Parts {
-        /// Disks.
         Disks = "disks",
         /// Network cards.
         Cards = "cards",
@@ -65,25 +62,20 @@ crate::words! {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Processors {
-    /// Their model.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub model: String,
     /// Their architecture, such as `x86_64`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub architecture: String,
-    /// Sockets.
     pub sockets: u32,
     /// Logical processors, which the operating system sees.
     pub threads: u32,
 }
 
-/// A disk.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Disk {
-    /// Its name.
     pub name: String,
-    /// Its model.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub model: String,
     /// Its serial number.
@@ -134,7 +126,6 @@ pub struct Neighbour {
 }
 
 /// A text of hardware, fit to be kept and shown: without control characters, and not endless.
-#[must_use]
 pub fn text(told: &str) -> String {
     let told = told.trim().chars().filter(|character| !character.is_control());
     told.take(TEXT_MAX).collect()
@@ -143,7 +134,6 @@ pub fn text(told: &str) -> String {
 impl Inventory {
     /// The same with texts fit to be shown, in a steady order, and within its limits: controllers tell
     /// the same parts in any order. Of cards with one address the first counts: the others lie on it.
-    #[must_use]
     pub fn tidy(mut self) -> Self {
         for told in [
             &mut self.manufacturer,
@@ -186,7 +176,6 @@ impl Inventory {
 
     /// The same with what this source told before and does not tell now. A controller that does not answer a
     /// question, or answers it with nothing, does not say that the part is gone.
-    #[must_use]
     pub fn completed(mut self, before: &Self) -> Self {
         let keep = |told: &mut String, before: &String| {
             if told.is_empty() {
@@ -222,7 +211,6 @@ impl Inventory {
 
     /// The differences in hardware between this and a later inventory, a line each. Links, speeds,
     /// neighbours and firmware change without a screwdriver and are left out.
-    #[must_use]
     pub fn changes(&self, later: &Self) -> Vec<String> {
         let mut told = Vec::new();
         let mut line = |what: &str, before: String, after: String| {

@@ -113,7 +113,6 @@ pub enum IpamError {
     Pool {
         /// The pool's field.
         field: &'static str,
-        /// The pool.
         pool: Ipv4Net,
         /// Addresses that can be given out.
         room: u64,
@@ -128,11 +127,9 @@ pub enum IpamError {
          number or a larger pool"
     )]
     Rack {
-        /// The rack.
         rack: u32,
         /// The pool's field.
         field: &'static str,
-        /// The pool.
         pool: Ipv4Net,
         /// The racks that fit.
         racks: String,
@@ -142,7 +139,6 @@ pub enum IpamError {
     Special {
         /// The pool's field.
         field: &'static str,
-        /// The pool.
         pool: Ipv4Net,
         /// The network that it meets.
         network: Ipv4Net,
@@ -154,9 +150,7 @@ pub enum IpamError {
     Unusable {
         /// The host that would get it.
         who: String,
-        /// The rack.
         rack: u32,
-        /// The address.
         address: Ipv4Addr,
         /// The fault of the address.
         why: String,
@@ -166,13 +160,10 @@ pub enum IpamError {
     /// A gateway that cannot be one.
     #[error("{field} {offset} puts the gateway of rack {rack} at {address}, {why}")]
     Gateway {
-        /// Its field.
         field: &'static str,
-        /// What that is.
         offset: u64,
         /// The first rack that has it.
         rack: u32,
-        /// Its address.
         address: Ipv4Addr,
         /// The fault of the address.
         why: String,
@@ -180,7 +171,6 @@ pub enum IpamError {
     /// A pool of IPv6 addresses cannot work.
     #[error("{field} {pool} {why}")]
     Ipv6Pool {
-        /// The field.
         field: &'static str,
         /// Its value.
         pool: Ipv6Net,
@@ -190,23 +180,17 @@ pub enum IpamError {
     /// An index beyond the rack.
     #[error("index {index} is none of {first} to {last}")]
     Index {
-        /// The index.
         index: u32,
         /// The boot machine's.
         first: u32,
-        /// The last one.
         last: u32,
     },
     /// The rack has a boot machine already.
     #[error("the boot machine of rack {rack} is already registered")]
-    BootTaken {
-        /// The rack.
-        rack: u32,
-    },
+    BootTaken { rack: u32 },
     /// The rack has no free index.
     #[error("rack {rack} is full: it has {max} machines")]
     RackFull {
-        /// The rack.
         rack: u32,
         /// How many it may have.
         max: u32,
@@ -228,7 +212,6 @@ pub struct LeaseRange {
 
 impl IpamConfig {
     /// The pools of which machines and controllers get addresses, each by its field.
-    #[must_use]
     pub fn pools(&self) -> Vec<(&'static str, IpNet)> {
         let pools = [
             ("node-ipv4-pool", Some(IpNet::V4(self.node_ipv4_pool))),
@@ -240,7 +223,6 @@ impl IpamConfig {
     }
 
     /// The highest index that a machine can get.
-    #[must_use]
     pub fn last_index(&self) -> u32 {
         self.node_index_offset.saturating_add(self.max_nodes_in_rack)
     }
@@ -322,7 +304,6 @@ impl IpamConfig {
     }
 
     /// How many racks have room in both pools.
-    #[must_use]
     pub fn racks(&self) -> u32 {
         self.nodes().racks.min(self.controllers().racks).min(self.racks_ipv6())
     }

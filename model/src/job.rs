@@ -102,7 +102,6 @@ pub enum LogType {
 
 impl Job {
     /// A job that was just accepted.
-    #[must_use]
     pub fn new(id: JobId, inputs: impl IntoIterator<Item = Arc<Input>>, now: Timestamp) -> Self {
         let ops = inputs.into_iter().map(Op::new).collect();
         Self {
@@ -118,26 +117,22 @@ impl Job {
     }
 
     /// Its status, derived from its opcodes.
-    #[must_use]
     pub fn status(&self) -> JobStatus {
         JobStatus::of(self.ops.iter().map(|op| op.status))
     }
 
     /// Its priority: the most urgent of its unfinished opcodes; zero when all have ended.
-    #[must_use]
     pub fn priority(&self) -> i32 {
         let unfinished = self.ops.iter().filter(|op| !op.status.is_final());
         unfinished.map(|op| op.priority).min().unwrap_or(0)
     }
 
     /// The opcode to run next, or running; `None` when all have ended.
-    #[must_use]
     pub fn current(&self) -> Option<usize> {
         self.ops.iter().position(|op| !op.status.is_final())
     }
 
     /// Serial of the newest log entry, zero when there is none.
-    #[must_use]
     pub fn log_serial(&self) -> u64 {
         self.ops.iter().filter_map(|op| op.log.last()).map(|entry| entry.0).max().unwrap_or(0)
     }

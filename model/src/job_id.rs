@@ -16,7 +16,6 @@ const JOBS_PER_ARCHIVE_DIRECTORY: u64 = 10_000;
 
 impl JobId {
     /// Number of the archive directory that holds this job.
-    #[must_use]
     pub const fn archive_directory(self) -> u64 {
         self.0 / JOBS_PER_ARCHIVE_DIRECTORY
     }

@@ -85,7 +85,6 @@ fn place(path: &Path, steps: usize) -> String {
 }
 
 /// The message of an error without its position, in words of JSON instead of the code's.
-#[must_use]
 pub fn told(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());

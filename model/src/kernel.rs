@@ -27,7 +27,6 @@ impl KernelParameters {
     }
 
     /// The same with other parameters of a role, or of all machines.
-    #[must_use]
     pub fn with(mut self, role: Option<String>, parameters: Vec<Parameter>) -> Self {
         match role {
             None => self.all = parameters,

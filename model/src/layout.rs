@@ -63,7 +63,6 @@ macro_rules! paths {
     ($($(#[doc = $doc:literal])+ $name:ident = $path:literal, $owner:ident, $mode:literal;)+) => {
         impl Layout {
             $($(#[doc = $doc])+
-            #[must_use]
             pub fn $name(&self) -> PathBuf {
                 self.root.join($path)
             })+
@@ -152,26 +151,22 @@ paths! {
 
 impl Layout {
     /// The layout below `root`; `/` on an installed machine.
-    #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
     /// The root of the environment, where set to nothing is as not set, or that of an installed machine.
-    #[must_use]
     pub fn default_root() -> PathBuf {
         let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
         set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
     }
 
     /// Whether this is the layout of an installed machine, of which there is one.
-    #[must_use]
     pub fn is_installed(&self) -> bool {
         self.root == Path::new("/")
     }
 
     /// The root itself.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -14,7 +14,6 @@
 //! the cluster is in [`cluster_status`], and the faults that keep a rack from being served in
 //! [`rack_fault`]. Machines as sabakan shows them are in [`sabakan`], and the key of each object is in
 //! [`document`].
-#![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod kernel;

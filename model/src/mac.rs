@@ -14,20 +14,17 @@ pub struct MacAddress([u8; 6]);
 
 impl MacAddress {
     /// From its six bytes.
-    #[must_use]
     pub const fn new(bytes: [u8; 6]) -> Self {
         Self(bytes)
     }
 
     /// Its six bytes.
-    #[must_use]
     pub const fn bytes(self) -> [u8; 6] {
         self.0
     }
 
     /// Why no card has this address of its own. HPE gave those of a range to the inner network card of
     /// each controller of its servers (Gen12), so many machines have them.
-    #[must_use]
     pub fn unusable(self) -> Option<&'static str> {
         match self.0 {
             [0, 0, 0, 0, 0, 0] => Some("is all zeroes, which no card has"),

@@ -51,7 +51,6 @@ pub struct MachineSpec {
     /// Its management controller.
     #[serde(default, skip_serializing_if = "BmcSpec::is_empty")]
     pub bmc: BmcSpec,
-    /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// Its cards by the names that network templates call them.
@@ -79,7 +78,6 @@ pub struct BmcSpec {
 
 /// The UUID by which ramdisks know a machine: that of its system where it is known, and one made of the
 /// serial number otherwise (RFC 9562, version 8).
-#[must_use]
 pub fn node_uuid(uuid: Option<Uuid>, serial: &Serial) -> Uuid {
     uuid.unwrap_or_else(|| {
         let digest: [u8; 32] = Sha256::digest(format!("machine {serial}")).into();
@@ -114,7 +112,6 @@ pub struct Machine {
     pub rack: u32,
     /// Its number within the rack; has nothing to do with its place.
     pub index_in_rack: u32,
-    /// Its role.
     pub role: String,
     /// Addresses of its operating system, by interface `node0`, `node1`, …
     pub network: BTreeMap<String, Addresses>,
@@ -129,10 +126,8 @@ pub struct Machine {
     /// Whether the operator told its Ethernet addresses: then its boots teach no further ones.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mac_told: bool,
-    /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// Its boot target.
     #[serde(default, skip_serializing_if = "BootTarget::is_local")]
     pub boot: BootTarget,
     /// Kernel parameters behind those of its image.
@@ -162,7 +157,6 @@ pub struct Machine {
 
 impl Machine {
     /// The target that it boots now: a ramdisk that is wanted comes before its own target.
-    #[must_use]
     pub fn boots(&self) -> &BootTarget {
         self.life.boot.as_ref().unwrap_or(&self.boot)
     }
@@ -198,7 +192,6 @@ pub struct Addresses {
 
 impl Addresses {
     /// One IPv4 address.
-    #[must_use]
     pub fn of(address: Ipv4Addr) -> Self {
         Self { ipv4: vec![address], ipv6: None }
     }
@@ -242,7 +235,6 @@ pub struct Boot {
 /// A stage of a boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageSeen {
-    /// Which.
     pub stage: BootStage,
     /// When it was seen last.
     pub at: Timestamp,
@@ -286,7 +278,6 @@ crate::words! {
 
 impl BootStage {
     /// Whether a machine comes to it by fetching something, which only one does that boots.
-    #[must_use]
     pub fn is_fetch(self) -> bool {
         !matches!(self, Self::Lease | Self::System)
     }

@@ -37,7 +37,6 @@ macro_rules! text_name {
 
         impl $name {
             /// The name as text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }

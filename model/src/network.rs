@@ -35,7 +35,6 @@ pub const DNS_SERVERS_MAX: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// Its name.
     pub name: Word,
     /// Its identity through all changes.
     pub uuid: Uuid,
@@ -73,7 +72,6 @@ pub struct Network {
 /// How nodes of a group reach a network (Ganeti's NIC parameters).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
-    /// How.
     pub mode: NicMode,
     /// The bridge or routing table.
     pub link: Word,
@@ -88,7 +86,6 @@ pub struct Connection {
 pub enum NicMode {
     /// To a bridge of the kernel.
     Bridged,
-    /// By a route.
     Routed,
     /// To a bridge of Open vSwitch.
     Openvswitch,
@@ -130,19 +127,16 @@ pub enum Strategy {
 
 impl Network {
     /// Whether an address is kept for an owner.
-    #[must_use]
     pub fn keeps_for(&self, owner: &Owner) -> bool {
         self.subnets.iter().any(|subnet| subnet.pre_allocated.values().any(|its| its == owner))
     }
 
     /// The subnet that an address lies in.
-    #[must_use]
     pub fn subnet_of(&self, address: IpAddr) -> Option<&Subnet> {
         self.subnets.iter().find(|subnet| subnet.prefix.contains(&address))
     }
 
     /// The first subnet of IPv4 (`true`) or IPv6.
-    #[must_use]
     pub fn subnet(&self, is_ipv4: bool) -> Option<&Subnet> {
         self.subnets.iter().find(|subnet| subnet.is_ipv4() == is_ipv4)
     }
@@ -150,7 +144,6 @@ impl Network {
 
 impl Subnet {
     /// A subnet without pools.
-    #[must_use]
     pub const fn new(prefix: IpNet, gateway: Option<IpAddr>) -> Self {
         Self {
             prefix,
@@ -162,13 +155,11 @@ impl Subnet {
     }
 
     /// Whether it is one of IPv4.
-    #[must_use]
     pub fn is_ipv4(&self) -> bool {
         self.prefix.addr().is_ipv4()
     }
 
     /// All its addresses.
-    #[must_use]
     pub fn all(&self) -> IpRange {
         IpRange::new(self.prefix.network(), self.prefix.broadcast()).expect("a network is a range")
     }
@@ -176,7 +167,6 @@ impl Subnet {
     /// The addresses that hosts may have: without that of the network, which in IPv6 is any router's
     /// (RFC 4291 section 2.6.1), and without the broadcast address. A /31 and a /127 have two hosts
     /// (RFC 3021, RFC 6164), a /32 and a /128 have one.
-    #[must_use]
     pub fn hosts(&self) -> IpRange {
         let all = self.all();
         let spare = self.prefix.max_prefix_len() - self.prefix.prefix_len();

@@ -30,7 +30,6 @@ pub enum NodeRole {
 
 impl NodeRole {
     /// Ganeti's letter; the master's is `M`.
-    #[must_use]
     pub const fn letter(self, is_master: bool) -> &'static str {
         match self {
             _ if is_master => "M",
@@ -133,14 +132,12 @@ const fn peer_port() -> u16 {
 
 impl Node {
     /// Whether it may be a candidate, and the master.
-    #[must_use]
     pub const fn may_be_master(&self) -> bool {
         self.master_capable && !self.witness
     }
 
     /// Whether the master answers requests of the node's clients. The node is meant to hold the whole
     /// store, so that its word on who they are gives it nothing (decision 7).
-    #[must_use]
     pub fn may_pass_on(&self) -> bool {
         match self.role {
             NodeRole::Candidate => true,
@@ -155,13 +152,11 @@ impl Node {
     }
 
     /// The address of its `masterd` for that of other candidates.
-    #[must_use]
     pub fn peer_address(&self) -> SocketAddr {
         SocketAddr::new(self.primary_ip, self.peer_port)
     }
 
     /// The address and port of its agent.
-    #[must_use]
     pub fn rpc_address(&self) -> SocketAddr {
         SocketAddr::new(self.primary_ip, self.rpc_port)
     }

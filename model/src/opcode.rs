@@ -110,13 +110,11 @@ macro_rules! opcodes {
             pub const ROLES: &[(&'static str, Role)] = &[$(($id, Role::$role),)+];
 
             /// The `OP_ID`.
-            #[must_use]
             pub const fn id(&self) -> &'static str {
                 match self { $(Self::$op(_) => $id,)+ }
             }
 
             /// How far this opcode reaches.
-            #[must_use]
             pub fn reach(&self) -> Reach {
                 match self {
                     Self::TestDelay(op) if !op.is_on_nodes() => Reach::Master,
@@ -126,7 +124,6 @@ macro_rules! opcodes {
             }
 
             /// The least role of whoever submits it.
-            #[must_use]
             pub const fn role(&self) -> Role {
                 match self { $(Self::$op(_) => Role::$role,)+ }
             }
@@ -319,7 +316,6 @@ opcodes! {
 
 impl OpCode {
     /// `OP_ID` without `OP_`, with the telling parameter: `TEST_DELAY(10.0)`.
-    #[must_use]
     pub fn summary(&self) -> String {
         let verb = self.id().trim_start_matches("OP_");
         match self.summary_field() {
@@ -329,7 +325,6 @@ impl OpCode {
     }
 
     /// Whether it only tests the queue.
-    #[must_use]
     pub const fn is_test(&self) -> bool {
         matches!(self, Self::TestDelay(_) | Self::TestJqueue(_))
     }

@@ -74,7 +74,6 @@ impl PowerCycle {
     }
 
     /// The purpose for which the token is sealed, so that it opens for no other machine.
-    #[must_use]
     pub fn purpose(serial: &Serial) -> String {
         format!("ramdisk/{}", serial.escaped())
     }
@@ -112,7 +111,6 @@ pub struct Enrolling {
 
 impl Ramdisk {
     /// Whether nothing came from it.
-    #[must_use]
     pub fn is_unheard(&self) -> bool {
         *self == Self::default()
     }
@@ -163,20 +161,17 @@ pub struct RamdiskToken(Secret<String>);
 
 impl RamdiskToken {
     /// A token of this text.
-    #[must_use]
     pub const fn new(text: String) -> Self {
         Self(Secret::new(text))
     }
 
     /// The text; the caller answers for where it goes.
-    #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
 
     /// The token of one boot, made of the secret of its power cycle. Each boot has another one, which tells its
     /// ramdisk from one of an earlier boot. The token is the secret itself where nobody saw a boot.
-    #[must_use]
     pub fn of_boot(&self, booted: Option<Timestamp>) -> Self {
         let Some(booted) = booted else { return self.clone() };
         let micros = booted.micros();
@@ -186,7 +181,6 @@ impl RamdiskToken {
     }
 
     /// The boot that a token is of, by this secret. Nothing if the secret made no such token.
-    #[must_use]
     pub fn boot_of(&self, text: &Self) -> Option<Option<Timestamp>> {
         let micros = text.expose().rsplit_once('-').and_then(|(micros, _)| micros.parse().ok());
         let booted = micros.map(Timestamp::from_micros);

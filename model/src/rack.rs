@@ -29,13 +29,10 @@ use crate::time::Timestamp;
 /// The document that the master compiled for one rack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RackDocument {
-    /// Name of the cluster.
     pub cluster_name: NodeName,
-    /// The rack.
     pub rack: u32,
     /// Which of two documents of the rack is newer.
     pub version: DocumentVersion,
-    /// Its lease ranges.
     pub ranges: Vec<LeaseRange>,
     /// Seconds that a lease lasts.
     pub lease_seconds: u32,
@@ -58,7 +55,6 @@ pub struct RackDocument {
 /// An agent as the other agents of its rack need to know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RackAgent {
-    /// Its node.
     pub name: NodeName,
     /// The address at which it answers calls.
     pub address: SocketAddr,
@@ -87,7 +83,6 @@ impl fmt::Display for DocumentVersion {
 impl RackDocument {
     /// The digest that tells apart documents with different contents: SHA-256 of all but the version, in
     /// hexadecimal. A new master that compiles the same document need not push it.
-    #[must_use]
     pub fn digest(&self) -> String {
         let Self {
             cluster_name,
@@ -122,7 +117,6 @@ impl RackDocument {
 pub struct RackMachine {
     /// Its serial number.
     pub serial: Serial,
-    /// Its role.
     pub role: String,
     /// Its number within the rack.
     pub index: u32,
@@ -151,7 +145,6 @@ pub struct RackMachine {
 
 impl RackMachine {
     /// The observation that it came to a stage of its boot.
-    #[must_use]
     pub fn observed(
         &self,
         rack: u32,
@@ -183,11 +176,8 @@ pub enum BootChoice {
     /// The next choice of its firmware, as a rule its disk.
     #[default]
     Local,
-    /// An image.
     Image {
-        /// Which.
         id: ImageId,
-        /// Its files.
         files: ImageFiles,
         /// Kernel parameters: those of the image, then those of the machine.
         parameters: Vec<Parameter>,
@@ -225,11 +215,9 @@ pub enum Observation {
     Lease(Lease),
     /// A machine came to a stage of its boot.
     Boot {
-        /// The rack.
         rack: u32,
         /// The serial number that the machine told.
         serial: Serial,
-        /// Its address.
         address: Ipv4Addr,
         /// The Ethernet address that holds the lease of that address.
         mac: Option<MacAddress>,
@@ -256,7 +244,6 @@ pub enum Observation {
     },
     /// The ramdisk of a machine was heard: all that is known of it, so that the newest word is enough.
     Ramdisk {
-        /// The rack.
         rack: u32,
         /// The machine.
         serial: Serial,
@@ -265,12 +252,10 @@ pub enum Observation {
         registered: Option<Timestamp>,
         /// Its power cycle.
         cycle: u64,
-        /// What was heard.
         heard: Ramdisk,
     },
     /// The ramdisk of a machine told what that is made of.
     Inspected {
-        /// The rack.
         rack: u32,
         /// The machine.
         serial: Serial,
@@ -287,11 +272,9 @@ pub enum Observation {
     },
     /// A machine that no rack document has asked for its boot script.
     Unknown {
-        /// The rack.
         rack: u32,
         /// The serial number that it told.
         serial: Serial,
-        /// Its address.
         address: Ipv4Addr,
         /// The Ethernet address that holds the lease of that address.
         mac: Option<MacAddress>,
@@ -300,7 +283,6 @@ pub enum Observation {
 
 impl Observation {
     /// The rack that it was made in.
-    #[must_use]
     pub fn rack(&self) -> u32 {
         match self {
             Self::Lease(lease) => lease.rack,
@@ -312,7 +294,6 @@ impl Observation {
     }
 
     /// The Ethernet address that it is about, if one is known.
-    #[must_use]
     pub fn mac(&self) -> Option<MacAddress> {
         match self {
             Self::Lease(lease) => Some(lease.mac),
@@ -326,9 +307,7 @@ impl Observation {
 /// address. A client has one lease in a rack, the one that was reported last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseKey {
-    /// The rack.
     pub rack: u32,
-    /// Who has it.
     pub mac: MacAddress,
 }
 
@@ -356,11 +335,8 @@ impl FromStr for LeaseKey {
 /// The document `leases/RACK/MAC`: one address in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// The rack.
     pub rack: u32,
-    /// Who has it.
     pub mac: MacAddress,
-    /// Which address.
     pub address: Ipv4Addr,
     /// Whether it is in use.
     pub state: LeaseState,
@@ -369,8 +345,6 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Its key.
-    #[must_use]
     pub fn key(&self) -> LeaseKey {
         LeaseKey { rack: self.rack, mac: self.mac }
     }

@@ -30,20 +30,17 @@ macro_rules! causes {
             pub const ALL: &[Self] = &[$(Self::$cause,)+];
 
             /// The word that people and programs see.
-            #[must_use]
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$cause => $word,)+ Self::Other => "other" }
             }
 
             /// The code of its alarm.
-            #[must_use]
             pub const fn code(self) -> Code {
                 match self { $(Self::$cause => Code::$code,)+ Self::Other => Code::RackUnserved }
             }
 
             /// How urgent it is. Critical causes keep every machine from its address, where no other
             /// agent serves the rack.
-            #[must_use]
             pub const fn severity(self) -> AlarmSeverity {
                 match self {
                     $(Self::$cause => AlarmSeverity::$severity,)+
@@ -52,7 +49,6 @@ macro_rules! causes {
             }
 
             /// Its meaning, in a line.
-            #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$cause => $means,)+ Self::Other => "A newer version knows it" }
             }
@@ -141,13 +137,11 @@ pub struct RackFault {
     pub cause: RackCause,
     /// The fault, in a line.
     pub text: String,
-    /// Its remedy.
     pub remedy: String,
 }
 
 impl RackCause {
     /// A fault of this cause; `facts` are the words of its remedy, but for node and rack.
-    #[must_use]
     pub fn fault(self, text: impl Into<String>, facts: &[(&str, &str)]) -> RackFault {
         let remedy = self.template().to_owned();
         let fill = |remedy: String, (word, value): &(&str, &str)| {
@@ -156,8 +150,6 @@ impl RackCause {
         RackFault { cause: self, text: text.into(), remedy: facts.iter().fold(remedy, fill) }
     }
 
-    /// Its row in the runbook.
-    #[must_use]
     pub fn runbook_row(self) -> String {
         let (word, means) = (self.word(), self.meaning());
         let remedy = self.template().replace(['{', '}'], "").replace('|', "\\|");
@@ -168,7 +160,6 @@ impl RackCause {
 
 impl RackFault {
     /// The fault with the node that has it, and the rack, in its remedy.
-    #[must_use]
     pub fn at(mut self, node: &str, rack: u32) -> Self {
         for (word, value) in [(NODE, node), (RACK, &rack.to_string())] {
             self.remedy = self.remedy.replace(&format!("{{{word}}}"), value);

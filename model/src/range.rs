@@ -41,7 +41,6 @@ pub struct OutOfRange {
 
 impl OutOfRange {
     /// The same, of a parameter inside `outer`.
-    #[must_use]
     pub fn within(self, outer: impl fmt::Display) -> Self {
         Self { parameter: format!("{outer}.{}", self.parameter), ..self }
     }

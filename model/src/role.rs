@@ -23,7 +23,6 @@ crate::words! {
 
 impl Role {
     /// The group of this machine whose members have it.
-    #[must_use]
     pub const fn group(self) -> &'static str {
         match self {
             Self::Read => READ_GROUP,

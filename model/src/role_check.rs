@@ -11,7 +11,6 @@ use crate::name::NodeName;
 pub struct RoleCheck {
     /// The node that wants the role.
     pub taker: NodeName,
-    /// What it attempts.
     pub attempt: RoleAttempt,
     /// What follows.
     pub decision: RoleDecision,
@@ -37,7 +36,6 @@ pub struct RoleCheck {
 }
 
 crate::words! {
-    /// What is attempted.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     RoleAttempt {
@@ -67,7 +65,6 @@ pub enum RoleDecision {
 /// One node's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleCheckRow {
-    /// The node.
     pub node: NodeName,
     /// Its role, such as `candidate` or `offline`.
     pub role: String,
@@ -152,19 +149,16 @@ pub struct RoleTaken {
 
 impl RoleTaken {
     /// Nobody was asked, and nothing was done.
-    #[must_use]
     pub fn refused(message: impl Into<String>) -> Self {
         Self { done: false, message: message.into(), check: None, refusal: None }
     }
 
     /// Nobody was asked, since the node cannot be the master.
-    #[must_use]
     pub fn not_eligible(message: impl Into<String>) -> Self {
         Self { refusal: Some(Code::NotEligible), ..Self::refused(message) }
     }
 
     /// Why it was not done, as a code.
-    #[must_use]
     pub fn code(&self) -> Option<Code> {
         let refused = self.check.as_ref().filter(|check| !check.goes_on());
         let code = refused.and_then(|check| check.code).or(self.refusal);
@@ -192,14 +186,12 @@ impl RoleCheckRow {
 
 impl RoleCheck {
     /// Whether the node may go on.
-    #[must_use]
     pub fn goes_on(&self) -> bool {
         self.decision != RoleDecision::Refuse
     }
 
     /// The same for a reader: the table as aligned lines, notes on nodes, the reasons against it and the
     /// remedies. Answers of nodes stand in it unchanged.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.headline()];
         lines.extend(self.table());

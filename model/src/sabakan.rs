@@ -15,7 +15,6 @@ mod today;
 pub use today::{Today, retire_date};
 
 /// As the specification of 2018 shows it.
-#[must_use]
 pub fn flat(machine: &Machine) -> Value {
     let mut shown = json!(machine);
     if let Value::Object(fields) = &mut shown {
@@ -32,13 +31,11 @@ pub fn flat(machine: &Machine) -> Value {
 }
 
 /// As today's sabakan shows it at a moment; see [`Today`].
-#[must_use]
 pub fn today(machine: &Machine, rules: Option<&IpamConfig>, now: Timestamp) -> Value {
     json!(Today::of(machine, rules, now))
 }
 
 /// An asset; `exists` says whether its file is on the machine that is asked.
-#[must_use]
 pub fn asset(asset: &Asset, exists: bool) -> Value {
     json!({
         "name": asset.name,
@@ -54,7 +51,6 @@ pub fn asset(asset: &Asset, exists: bool) -> Value {
 }
 
 /// A version of an image, by the master's fields `version`, `ctime` and `size`.
-#[must_use]
 pub fn image(row: Vec<Value>) -> Value {
     let [version, ctime, size] = row.try_into().unwrap_or_default();
     let date = time::of_pair(&ctime);

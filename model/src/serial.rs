@@ -35,7 +35,6 @@ fn is_plain(byte: u8) -> bool {
 
 impl Serial {
     /// The name of the machine as a host: in lower case, with a dash for whatever a name cannot have.
-    #[must_use]
     pub fn host_name(&self) -> String {
         let lower = self.as_str().to_ascii_lowercase();
         let name = lower.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
@@ -45,7 +44,6 @@ impl Serial {
     /// The serial number as a file name, a part of a URL and a word of a script. Letters, digits, `.`,
     /// `_` and `-` stay; every other byte, and a dot at the beginning, is in percent form. Two serial
     /// numbers never have the same form.
-    #[must_use]
     pub fn escaped(&self) -> String {
         let bytes = self.as_str().bytes().enumerate();
         bytes.fold(String::new(), |mut text, (at, byte)| {
@@ -59,7 +57,6 @@ impl Serial {
     }
 
     /// The serial number that [`Self::escaped`] wrote so; none has any other form.
-    #[must_use]
     pub fn from_escaped(text: &str) -> Option<Self> {
         let mut bytes = Vec::with_capacity(text.len());
         let mut rest = text.bytes();
@@ -77,7 +74,6 @@ impl Serial {
     }
 
     /// Why the serial number identifies no machine: vendors leave it so in many machines.
-    #[must_use]
     pub fn placeholder(&self) -> Option<&'static str> {
         let text = self.as_str().to_ascii_lowercase();
         let words: Vec<&str> = text.split_ascii_whitespace().collect();

@@ -22,13 +22,10 @@ pub const PARTS: usize = 4;
 /// [`PARTS`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RackShares {
-    /// The rack.
     pub rack: u32,
-    /// Its parts.
     pub parts: [Part; PARTS],
 }
 
-/// One part.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Part {
     /// The agent that leases its addresses.
@@ -43,14 +40,12 @@ pub struct Part {
 
 impl RackShares {
     /// The parts of a rack that nobody has served.
-    #[must_use]
     pub fn new(rack: u32) -> Self {
         Self { rack, parts: Default::default() }
     }
 
     /// The shares as they should be among these `agents`, in this order. Those in `without` took a
     /// document that has the shares as they are.
-    #[must_use]
     pub fn settled(&self, agents: &[NodeName], without: &[NodeName], now: Timestamp) -> Self {
         let mut parts = self.parts.clone();
         let safe = now.plus_seconds(LEASE_SECONDS.into());

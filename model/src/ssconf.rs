@@ -61,7 +61,6 @@ pub enum SsconfError {
 impl Ssconf {
     /// The digest that tells apart files with different contents: SHA-256 of all but the version, in
     /// hexadecimal.
-    #[must_use]
     pub fn digest(&self) -> String {
         let text = serde_json::to_vec(&self.files).expect("a map of texts has plain keys");
         hex::encode(Sha256::digest(text))
@@ -90,7 +89,6 @@ impl Ssconf {
 /// A candidate, as a line of the file [`PEERS`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Its name.
     pub name: NodeName,
     /// The address of its `masterd` for that of other candidates.
     pub address: SocketAddr,
@@ -124,7 +122,6 @@ impl FromStr for Peer {
 const LISTED_MAX: usize = 5;
 
 /// Candidates and their addresses, for a message; none where there are none.
-#[must_use]
 pub fn listed<'a>(peers: impl IntoIterator<Item = &'a Peer>) -> Option<String> {
     let mut all = peers.into_iter().map(|peer| format!("{} ({})", peer.name, peer.address.ip()));
     let named: Vec<String> = all.by_ref().take(LISTED_MAX).collect();
@@ -138,7 +135,6 @@ pub fn listed<'a>(peers: impl IntoIterator<Item = &'a Peer>) -> Option<String> {
 pub struct MasterHint {
     /// Name of the cluster.
     pub cluster: Option<String>,
-    /// The master node.
     pub master: NodeName,
     /// The address of the master.
     pub address: Option<IpAddr>,
@@ -174,7 +170,6 @@ impl MasterHint {
     }
 
     /// The candidates besides the master and the node `me`, for a message; none where there are none.
-    #[must_use]
     pub fn others(&self, me: Option<&NodeName>) -> Option<String> {
         let is_other = |peer: &&Peer| peer.name != self.master && Some(&peer.name) != me;
         listed(self.candidates.iter().filter(is_other))

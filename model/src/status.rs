@@ -29,7 +29,6 @@ crate::words! {
 
 impl OpStatus {
     /// Whether nothing can happen to it any more.
-    #[must_use]
     pub fn is_final(self) -> bool {
         self > Self::Running
     }
@@ -128,7 +127,6 @@ impl JobStatus {
     ///
     /// The first opcode that failed or was canceled decides; otherwise the last one that waits or
     /// runs; otherwise the job is queued, or all its opcodes ended well.
-    #[must_use]
     pub fn of(ops: impl IntoIterator<Item = OpStatus>) -> Self {
         let mut status = OpStatus::Queued;
         let mut all_well = true;
@@ -145,13 +143,11 @@ impl JobStatus {
     }
 
     /// The word on the wire.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.0.as_str()
     }
 
     /// Whether nothing can happen to the job any more.
-    #[must_use]
     pub fn is_final(self) -> bool {
         self.0.is_final()
     }

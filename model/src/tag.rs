@@ -19,15 +19,10 @@ crate::words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     TagKind {
-        /// The cluster.
         Cluster = "cluster",
-        /// A node.
         Node = "node",
-        /// A node group.
         NodeGroup = "nodegroup",
-        /// An instance.
         Instance = "instance",
-        /// A network.
         Network = "network",
     }
 }

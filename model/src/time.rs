@@ -12,19 +12,16 @@ pub struct Timestamp(i64);
 
 impl Timestamp {
     /// From microseconds since the epoch.
-    #[must_use]
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
     /// Microseconds since the epoch.
-    #[must_use]
     pub const fn micros(self) -> i64 {
         self.0
     }
 
     /// Whole seconds since the epoch.
-    #[must_use]
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(MICROS_PER_SECOND)
     }
@@ -45,7 +42,6 @@ impl Timestamp {
     }
 
     /// Reads what RFC 3339 allows; parts of seconds are dropped.
-    #[must_use]
     pub fn of_rfc3339(text: &str) -> Option<Self> {
         let (date, rest) = text.split_at_checked(10)?;
         let rest = rest.strip_prefix(['T', 't', ' '])?;
@@ -70,7 +66,6 @@ impl Timestamp {
     }
 
     /// This moment moved by `seconds`.
-    #[must_use]
     pub const fn plus_seconds(self, seconds: i64) -> Self {
         Self(self.0.saturating_add(seconds.saturating_mul(MICROS_PER_SECOND)))
     }

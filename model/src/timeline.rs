@@ -30,7 +30,6 @@ impl Timeline {
     }
 
     /// Whether a system that runs tells so once more, which begins no boot.
-    #[must_use]
     pub fn is_sign(&self, seen: &StageSeen) -> bool {
         is_sign(&self.now, seen)
     }
@@ -50,7 +49,6 @@ pub fn carry(stages: impl IntoIterator<Item = StageSeen>) -> Vec<StageSeen> {
 }
 
 /// Whether the machine fetched something in a power cycle.
-#[must_use]
 pub fn has_fetched(stages: &[StageSeen], cycle: u64) -> bool {
     stages.iter().any(|seen| seen.stage.is_fetch() && seen.cycle == cycle)
 }

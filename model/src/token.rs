@@ -40,19 +40,16 @@ pub struct TokenText(Secret<String>);
 
 impl TokenText {
     /// The token of these random bytes.
-    #[must_use]
     pub fn of_random(bytes: [u8; RANDOM_BYTES]) -> Self {
         Self(Secret::new(format!("{PREFIX}{}", BlobDigest::from_bytes(bytes))))
     }
 
     /// The text itself; the caller answers for where it goes.
-    #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
 
     /// The digest by which the cluster knows it.
-    #[must_use]
     pub fn digest(&self) -> TokenDigest {
         let bytes: [u8; RANDOM_BYTES] = Sha256::digest(self.expose().as_bytes()).into();
         TokenDigest(BlobDigest::from_bytes(bytes))
@@ -79,7 +76,6 @@ impl FromStr for TokenText {
 
 /// A text from outside without the tokens in it, also where their characters are escaped as in a URL.
 /// Tokens open the door until they end, and more people read logs.
-#[must_use]
 pub fn masked(text: &str) -> Cow<'_, str> {
     if text.contains(PREFIX) {
         return Cow::Owned(without_tokens(text));
@@ -142,21 +138,18 @@ pub struct Token {
 
 impl Token {
     /// The part of it that the front door gets.
-    #[must_use]
     pub fn grant(&self) -> TokenGrant {
         let Self { name, role, expires, revoked, .. } = self.clone();
         TokenGrant { name, role, expires, revoked }
     }
 
     /// When it ended, if it has.
-    #[must_use]
     pub fn ended(&self, now: Timestamp) -> Option<Timestamp> {
         let expired = self.expires.filter(|end| *end <= now);
         self.revoked.into_iter().chain(expired).min()
     }
 
     /// Whether it ended so long ago that it is forgotten.
-    #[must_use]
     pub fn is_forgotten(&self, now: Timestamp) -> bool {
         let kept = i64::from(KEPT_DAYS) * SECONDS_PER_DAY;
         self.ended(now).is_some_and(|end| end.plus_seconds(kept) <= now)
@@ -167,7 +160,6 @@ impl Token {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenGrant {
-    /// Its name.
     pub name: Word,
     /// The role that it gives.
     pub role: Role,
@@ -179,7 +171,6 @@ pub struct TokenGrant {
 
 impl TokenGrant {
     /// How it stands.
-    #[must_use]
     pub fn state(&self, now: Timestamp) -> TokenState {
         match (self.revoked, self.expires) {
             (Some(_), _) => TokenState::Revoked,

@@ -25,13 +25,11 @@ pub struct VaultKey(Secret<[u8; VAULT_KEY_BYTES]>);
 
 impl VaultKey {
     /// A key of these random bytes.
-    #[must_use]
     pub const fn new(bytes: [u8; VAULT_KEY_BYTES]) -> Self {
         Self(Secret::new(bytes))
     }
 
     /// The bytes; the caller answers for where they go.
-    #[must_use]
     pub const fn expose(&self) -> &[u8; VAULT_KEY_BYTES] {
         self.0.expose()
     }
@@ -62,13 +60,11 @@ pub struct VaultKeys {
 
 impl VaultKeys {
     /// The first key of a cluster.
-    #[must_use]
     pub fn first(key: VaultKey) -> Self {
         Self { current: 1, keys: BTreeMap::from([(1, key)]) }
     }
 
     /// A further key, which seals from now on.
-    #[must_use]
     pub fn renewed(&self, key: VaultKey) -> Self {
         let current = self.current.saturating_add(1);
         let mut keys = self.keys.clone();
@@ -77,7 +73,6 @@ impl VaultKeys {
     }
 
     /// The key that seals alone.
-    #[must_use]
     pub fn without_earlier(&self) -> Self {
         let mut keys = self.keys.clone();
         keys.retain(|number, _key| *number == self.current);

@@ -12,7 +12,6 @@ macro_rules! words {
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$value),+];
 
             /// Its word.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$value => $word,)+ }
             }

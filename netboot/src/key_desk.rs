@@ -93,13 +93,11 @@ impl KeyDesk {
     }
 
     /// Tells when there are requests that nobody took.
-    #[must_use]
     pub fn watch(&self) -> watch::Receiver<usize> {
         self.new.subscribe()
     }
 
     /// Hands out the requests that were not handed out yet.
-    #[must_use]
     pub fn take(&self) -> Vec<KeyRequest> {
         let mut waiting = self.waiting.lock();
         let taken = waiting.values_mut().filter_map(|waits| waits.request.take()).collect();

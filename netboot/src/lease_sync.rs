@@ -162,7 +162,6 @@ pub async fn serve(mut asking: Asking, mut stopped: watch::Receiver<bool>) {
     asking.client.close().await;
 }
 
-/// The other agents of each rack.
 fn others(documents: &[Arc<RackDocument>], own: &NodeName) -> Vec<(u32, RackAgent)> {
     let of = |document: &Arc<RackDocument>| {
         let others = document.agents.iter().filter(|agent| agent.name != *own).cloned();

@@ -40,7 +40,6 @@ const OBSERVATIONS_MAX: usize = 256;
 /// The settings of the DHCP service.
 #[derive(Debug, Clone)]
 pub struct Leasing {
-    /// The port.
     pub port: u16,
     /// Addresses for relays, instead of the interfaces.
     pub relays_only: Vec<Ipv4Addr>,

@@ -91,7 +91,6 @@ struct State {
 /// Changes, for another agent.
 #[derive(Debug, Default)]
 pub struct News {
-    /// Leases.
     pub leases: Vec<LeaseRecord>,
     /// Records of ramdisks.
     pub ramdisks: Vec<RamdiskTold>,
@@ -112,7 +111,6 @@ pub struct Restored {
     pub obeyed: Obeyed,
     /// The allowed callers, if the master named them since the enrolment.
     pub allow: Option<AllowList>,
-    /// The rack documents.
     pub racks: Vec<RackDocument>,
 }
 
@@ -201,7 +199,6 @@ impl Ledger {
     }
 
     /// Identity of the store: another one after the node lost its disk.
-    #[must_use]
     pub fn incarnation(&self) -> Uuid {
         self.incarnation
     }
@@ -313,7 +310,6 @@ impl Ledger {
 
     /// Signs of life to tell the master of, at most so many: those that it does not know, or each one's last
     /// where it knows nothing.
-    #[must_use]
     pub fn signs(&self, knows_nothing: bool, most: usize) -> Vec<Sign> {
         self.state.lock().signs.take_due(self.began.elapsed(), knows_nothing, most)
     }
@@ -355,7 +351,6 @@ impl Ledger {
     }
 
     /// The durable events, oldest first, at most `most`, and the number of those given up.
-    #[must_use]
     pub fn pending(&self, most: usize) -> (Vec<Event>, u64) {
         let durable = *self.durable.borrow();
         let state = self.state.lock();
@@ -363,50 +358,42 @@ impl Ledger {
     }
 
     /// How many events wait, and how many were given up.
-    #[must_use]
     pub fn outbox_len(&self) -> (usize, u64) {
         let state = self.state.lock();
         (state.outbox.len(), state.outbox.numbers().dropped)
     }
 
     /// How long commits took.
-    #[must_use]
     pub fn commit_seconds(&self) -> &Histogram {
         &self.commit_seconds
     }
 
     /// How full the journal is.
-    #[must_use]
     pub fn journal_fill(&self) -> Fill {
         self.committer.journal_fill()
     }
 
     /// How the store is.
-    #[must_use]
     pub fn health(&self) -> Health {
         self.committer.health()
     }
 
     /// Changes when an event has become durable.
-    #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.durable.subscribe()
     }
 
     /// The lease of `address`, the last one where it has ended.
-    #[must_use]
     pub fn lease(&self, address: Ipv4Addr) -> Option<LeaseRecord> {
         self.state.lock().leases.get(&address).cloned()
     }
 
     /// All leases, by address.
-    #[must_use]
     pub fn leases(&self) -> Vec<LeaseRecord> {
         self.state.lock().leases.values().cloned().collect()
     }
 
     /// The changes after this number of this [`Self::run`], `most` of them at most.
-    #[must_use]
     pub fn news_after(&self, number: u64, most: usize) -> News {
         let state = self.state.lock();
         let mut news = News { upto: state.changes.last(), ..News::default() };
@@ -435,13 +422,11 @@ impl Ledger {
     }
 
     /// Identity of this run of the agent.
-    #[must_use]
     pub fn run(&self) -> Uuid {
         self.run
     }
 
     /// Watches the number of the last change that [`Self::news_after`] counts.
-    #[must_use]
     pub fn watch_news(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }

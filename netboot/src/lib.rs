@@ -6,7 +6,6 @@
 //! images from [`boot`] by HTTP, and the master's answers on keys of disks from [`key_desk`]. Documents
 //! and leases are on disk in the [`ledger`]; the [`outbox`] keeps what was seen, until the master has
 //! it. `testing` (a feature) has racks for tests. Nothing here knows jobs, or calls the master.
-#![warn(missing_docs)]
 
 pub mod boot;
 pub mod dhcp;

@@ -95,7 +95,6 @@ pub struct Plan {
 
 impl Outbox {
     /// The outbox as it was kept.
-    #[must_use]
     pub fn restore(numbers: Numbers, events: impl IntoIterator<Item = Event>) -> Self {
         let mut outbox = Self { numbers, ..Self::default() };
         for event in events {
@@ -105,26 +104,21 @@ impl Outbox {
         outbox
     }
 
-    /// The numbers.
-    #[must_use]
     pub fn numbers(&self) -> Numbers {
         self.numbers
     }
 
     /// How many events are kept.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
     /// Whether there is nothing to tell.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
     /// The plan to add `observations`, seen at `at`.
-    #[must_use]
     pub fn plan(&self, at: Timestamp, observations: Vec<Observation>) -> Plan {
         let mut numbers = self.numbers;
         let mut put: BTreeMap<u64, Event> = BTreeMap::new();
@@ -194,7 +188,6 @@ impl Outbox {
     }
 
     /// Events up to `number`, oldest first, at most `most`, and as few as fit an answer.
-    #[must_use]
     pub fn pending(&self, number: u64, most: usize) -> Vec<Event> {
         let mut inventories = 0;
         let fits = |event: &&Event| {

@@ -60,7 +60,6 @@ pub enum RackError {
     /// It could not be made durable.
     #[error("cannot keep the document of rack {rack}")]
     Keep {
-        /// The rack.
         rack: u32,
         /// Why.
         #[source]
@@ -76,7 +75,6 @@ pub struct Racks {
     changing: tokio::sync::Mutex<()>,
     changed: watch::Sender<u64>,
     health: Health,
-    /// The lease ranges that are served.
     served: Mutex<Vec<LeaseRangeServed>>,
     /// The addresses at which this agent serves machines.
     places: Mutex<BootPlaces>,
@@ -89,7 +87,6 @@ pub type BootPlaces = BTreeMap<u32, Vec<SocketAddr>>;
 
 impl Racks {
     /// Serves `documents` from the start.
-    #[must_use]
     pub fn new(documents: Vec<RackDocument>) -> Self {
         let documents = documents.into_iter().map(|d| (d.rack, Served::new(d))).collect();
         Self {
@@ -109,7 +106,6 @@ impl Racks {
     }
 
     /// The addresses at which it serves the machines of a rack.
-    #[must_use]
     pub fn places(&self, rack: u32) -> Vec<SocketAddr> {
         self.places.lock().get(&rack).cloned().unwrap_or_default()
     }
@@ -121,7 +117,6 @@ impl Racks {
     }
 
     /// The addresses at which each of the other agents serves the rack's machines, as far as they told.
-    #[must_use]
     pub fn places_of_others(&self, document: &RackDocument) -> Vec<Vec<SocketAddr>> {
         let all = self.of_others.lock();
         let agents = document.agents.iter();
@@ -188,20 +183,16 @@ impl Racks {
     }
 
     /// The document of `rack`.
-    #[must_use]
     pub fn get(&self, rack: u32) -> Option<Arc<RackDocument>> {
         self.documents.read().get(&rack).map(|served| Arc::clone(&served.document))
     }
 
-    /// All documents, by rack.
-    #[must_use]
     pub fn all(&self) -> Vec<Arc<RackDocument>> {
         let documents = self.documents.read();
         documents.values().map(|served| Arc::clone(&served.document)).collect()
     }
 
     /// The machines that ramdisks know by this UUID: each by its document, and its place there.
-    #[must_use]
     pub fn by_uuid(&self, uuid: Uuid) -> Vec<(Arc<RackDocument>, usize)> {
         let documents = self.documents.read();
         let place =
@@ -210,7 +201,6 @@ impl Racks {
     }
 
     /// The machines that have this serial number, or one of these Ethernet addresses.
-    #[must_use]
     pub fn with(&self, serial: Option<&Serial>, macs: &[MacAddress]) -> Vec<(u32, RackMachine)> {
         let documents = self.documents.read();
         let of = |served: &Served| {
@@ -226,14 +216,12 @@ impl Racks {
     }
 
     /// Which versions are held.
-    #[must_use]
     pub fn held(&self) -> Vec<RackHeld> {
         let documents = self.documents.read();
         documents.values().map(|served| RackHeld::from(served.document.as_ref())).collect()
     }
 
     /// The rack whose lease ranges hold `address`.
-    #[must_use]
     pub fn rack_of(&self, address: Ipv4Addr) -> Option<u32> {
         let documents = self.documents.read();
         let holds = |d: &Arc<RackDocument>| {
@@ -243,7 +231,6 @@ impl Racks {
     }
 
     /// Whether `address` lies in a network of a lease range.
-    #[must_use]
     pub fn is_in_network(&self, address: Ipv4Addr) -> bool {
         let documents = self.documents.read();
         let mut ranges = documents.values().flat_map(|served| &served.document.ranges);
@@ -251,7 +238,6 @@ impl Racks {
     }
 
     /// The machine with this serial number, and its rack.
-    #[must_use]
     pub fn machine(&self, serial: &Serial) -> Option<(u32, RackMachine)> {
         let documents = self.documents.read();
         documents.values().find_map(|Served { document, .. }| {
@@ -261,7 +247,6 @@ impl Racks {
     }
 
     /// The machine with this Ethernet address, and its rack.
-    #[must_use]
     pub fn machine_of(&self, mac: MacAddress) -> Option<(u32, RackMachine)> {
         let documents = self.documents.read();
         documents.values().find_map(|Served { document, .. }| {
@@ -275,14 +260,11 @@ impl Racks {
         *self.served.lock() = served;
     }
 
-    /// The lease ranges that are served.
-    #[must_use]
     pub fn lease_ranges(&self) -> Vec<LeaseRangeServed> {
         self.served.lock().clone()
     }
 
     /// Changes with every change of the documents.
-    #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }

@@ -39,7 +39,6 @@ pub fn membership(node: &str) -> Membership {
     }
 }
 
-/// A ramdisk that is expected.
 pub fn ramdisk() -> ExpectedRamdisk {
     let token = RamdiskToken::new("dG9rZW4".to_owned());
     ExpectedRamdisk { token, boots: true, enrols: None, heard: Ramdisk::default() }

@@ -64,7 +64,6 @@ impl Drop for Turn<'_> {
 
 impl Claims {
     /// Claims for the agent of node `own`, by calls of `client`.
-    #[must_use]
     pub fn new(
         own: NodeName,
         (ledger, racks): (Arc<Ledger>, Arc<Racks>),

@@ -100,7 +100,6 @@ pub struct Parts {
     pub racks: Arc<Racks>,
     /// The files that it serves.
     pub blobs: Arc<Blobs>,
-    /// The allowed callers.
     pub allowed: AllowedCallers,
     /// The epoch and the master that it obeys.
     pub obeyed: Obeyed,
@@ -112,7 +111,6 @@ pub struct Parts {
     pub calls: Arc<Calls>,
     /// Restarts the machine.
     pub powercycle: Arc<dyn Powercycle>,
-    /// The network of its host.
     pub network: Arc<HostNetworks>,
     /// The requests of machines for the keys of their disks.
     pub keys: Arc<KeyDesk>,
@@ -140,7 +138,6 @@ impl EpochStore for LedgerEpochs {
 
 impl Agent {
     /// An agent.
-    #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts {
             layout,

@@ -59,7 +59,6 @@ pub struct Settings {
     pub keys: Option<SocketAddr>,
     /// How DHCP is served.
     pub leasing: Leasing,
-    /// The endpoint for metrics.
     pub metrics: Endpoint,
     /// Versions of the node protocol that it understands; a program's own, but in tests of
     /// upgrades.
@@ -78,7 +77,6 @@ pub struct Settings {
 
 impl Settings {
     /// The listening address of the node protocol.
-    #[must_use]
     pub fn rpc_listening(&self) -> Listening {
         Listening { address: self.rpc, purpose: "the node protocol", option: "--rpc-address" }
     }
@@ -330,13 +328,11 @@ impl Daemon {
     }
 
     /// The address of the node protocol.
-    #[must_use]
     pub fn rpc_address(&self) -> SocketAddr {
         self.rpc.address()
     }
 
     /// The address of the boot side.
-    #[must_use]
     pub fn boot_address(&self) -> SocketAddr {
         self.boot
     }

@@ -28,9 +28,7 @@ pub enum EnrollError {
         "this machine is node {node} of cluster {cluster}. To be taken back there under its name, with new certificates: `noded enroll --again` here, `gnt node add --readd {node} --secret -` on the master. To go to another cluster: `gnt node remove {node}` there first, or, if that cluster is gone, remove what is in the directory of `{marker}` and in {data}"
     )]
     Enrolled {
-        /// The node.
         node: String,
-        /// The cluster.
         cluster: String,
         /// The file that says so.
         marker: String,
@@ -87,10 +85,7 @@ pub enum EnrollError {
     Void,
     /// The operator ended it.
     #[error("ended by {signal} before the master came; the token is void")]
-    Ended {
-        /// The signal.
-        signal: &'static str,
-    },
+    Ended { signal: &'static str },
 }
 
 /// Waits on `rpc` until the master has enrolled this machine, after the token was written to

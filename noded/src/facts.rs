@@ -30,7 +30,6 @@ pub enum FactsError {
     /// The file system cannot be asked.
     #[error("cannot ask for the size of the file system of `{path}`")]
     FileSystem {
-        /// A path on it.
         path: PathBuf,
         /// The system's error.
         #[source]

@@ -6,7 +6,6 @@
 //! this machine has [`master_address`] and [`ssconf`]. Its network is changed by [`host_network`];
 //! [`machine_certificate`] is what it shows machines. The machine's parts are told by [`facts`];
 //! [`powercycle`] restarts it, and [`metrics`] counts.
-#![warn(missing_docs)]
 
 mod codes;
 pub mod options;

@@ -43,7 +43,6 @@ pub enum AddressError {
     NotPermitted {
         /// The action, as a verb.
         what: &'static str,
-        /// With which address.
         address: IpAddr,
     },
     /// The kernel refused.
@@ -51,9 +50,7 @@ pub enum AddressError {
     Kernel {
         /// The action, as a verb.
         what: &'static str,
-        /// With which address.
         address: IpAddr,
-        /// Its prefix.
         prefix: u8,
         /// The interface.
         index: u32,
@@ -65,7 +62,6 @@ pub enum AddressError {
 
 impl AddressError {
     /// The command that ends it, where `node` is this one.
-    #[must_use]
     pub fn remedy(&self, node: &str) -> Option<String> {
         match self {
             Self::Refused(refused) => Some(refused.remedy(node)),

@@ -64,7 +64,6 @@ pub struct Sources {
     pub calls: Arc<Calls>,
     /// Boot requests.
     pub boot: Arc<BootAnswers>,
-    /// DHCP.
     pub dhcp: Arc<Counters>,
     /// Leases, and what is to be told.
     pub ledger: Arc<Ledger>,

@@ -132,13 +132,11 @@ pub struct AgentOptions {
 
 impl AgentOptions {
     /// The directories of the agent.
-    #[must_use]
     pub fn layout(&self) -> Layout {
         Layout::new(&self.root)
     }
 
     /// The settings to start the agent with.
-    #[must_use]
     pub fn settings(&self) -> Settings {
         let default_alias = (self.boot_port == BOOT_PORT).then_some(BOOT_PORT_ALIAS);
         let alias = self.boot_alias_port.or(default_alias).filter(|port| *port != 0);

@@ -62,7 +62,6 @@ pub trait Powercycle: Debug + Send + Sync {
 }
 
 /// The way to restart the machine that this agent runs on, by its options.
-#[must_use]
 pub fn of_machine(allowed: bool, layout: &Layout) -> Arc<dyn Powercycle> {
     match hindrance(allowed, layout, Path::new("/")) {
         None => Arc::new(SysRq { trigger: TRIGGER.into(), delay: DELAY, tasks: Tasks::new() }),

@@ -28,7 +28,6 @@ pub enum SsconfError {
     /// The disk.
     #[error("cannot write the files of who is master below `{path}`")]
     Write {
-        /// The path.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -39,7 +38,6 @@ pub enum SsconfError {
 /// The files on this machine.
 #[derive(Debug)]
 pub struct Files {
-    /// The link.
     link: PathBuf,
     /// One change at a time.
     turn: Mutex<()>,
@@ -47,7 +45,6 @@ pub struct Files {
 
 impl Files {
     /// Those of the machine with this layout.
-    #[must_use]
     pub fn new(layout: &Layout) -> Self {
         Self { link: layout.ssconf(), turn: Mutex::new(()) }
     }

@@ -39,7 +39,6 @@ pub enum Change {
 
 impl Change {
     /// Roughly what the change takes in memory and in the journal, in bytes.
-    #[must_use]
     pub fn weight(&self) -> usize {
         CHANGE_OVERHEAD_BYTES
             + match self {

@@ -22,13 +22,11 @@ pub struct Group(String);
 
 impl Group {
     /// The group of this key.
-    #[must_use]
     pub fn of(key: &Key) -> Self {
         Self(group_name(key.as_str()).to_owned())
     }
 
     /// The group with this name; none if there can be no such group.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let key = Key::parse(name).ok()?;
         let deep = DEEP_GROUPS.contains(&name);
@@ -36,7 +34,6 @@ impl Group {
     }
 
     /// Its name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -53,7 +50,6 @@ impl Group {
 }
 
 /// The name of the group of the key with this name.
-#[must_use]
 pub fn group_name(key: &str) -> &str {
     let is_in = |name: &&&str| {
         key.strip_prefix(**name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -85,7 +81,6 @@ pub struct NoHash {
 
 impl Hash {
     /// The hash of one content.
-    #[must_use]
     pub fn of(content: &[u8]) -> Self {
         Self(Sha256::digest(content).into())
     }
@@ -154,7 +149,6 @@ impl Digester {
     }
 
     /// The digest of all that was taken in, as the store at `position`.
-    #[must_use]
     pub fn finish(self, position: Position) -> StoreDigest {
         let digest = |(group, (keys, hash)): (Group, (u64, Sha256))| {
             (group, GroupDigest { keys, hash: Hash(hash.finalize().into()) })
@@ -167,7 +161,6 @@ impl Digester {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Difference {
-    /// It is only in the first.
     OnlyFirst,
     /// It is only in the second.
     OnlySecond,
@@ -186,7 +179,6 @@ pub struct Differences<N> {
 
 /// The differences between two lists, naming `named_max` at most: groups by their digests, or keys by
 /// their hashes.
-#[must_use]
 pub fn differences<N: Ord + Clone, V: PartialEq>(
     first: &BTreeMap<N, V>,
     second: &BTreeMap<N, V>,

@@ -32,7 +32,6 @@ pub(crate) trait GrowingFile: Debug + Send {
 pub(crate) struct Name {
     /// The name, without its directory. Names that are not UTF-8 are not listed.
     pub(crate) name: String,
-    /// Whether it is a directory.
     pub(crate) is_directory: bool,
 }
 

@@ -23,7 +23,6 @@ pub use ring::{AppendError, Fill, Journal};
 pub const DIRECTORY: &str = "journal";
 
 /// File name of the segment with this number.
-#[must_use]
 pub fn segment_name(number: usize) -> String {
     format!("segment-{number}")
 }

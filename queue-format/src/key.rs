@@ -101,13 +101,11 @@ impl Key {
     }
 
     /// The key as text, as it stands in the path.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The directory of the key relative to the data directory; empty for a key of one segment.
-    #[must_use]
     pub fn directory(&self) -> &str {
         self.0.rsplit_once('/').map_or("", |(directory, _name)| directory)
     }

@@ -9,7 +9,6 @@
 //! The layout, every format byte by byte, the rules of recovery and the limits with their reasons
 //! are in `docs/queue-format.md`. This crate knows neither jobs nor async: contents are bytes, and
 //! its threads are plain threads.
-#![warn(missing_docs)]
 
 pub mod change;
 pub mod digest;

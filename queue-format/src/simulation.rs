@@ -15,7 +15,6 @@ pub const ROOT: &str = "/data";
 
 impl SimDisk {
     /// An empty disk.
-    #[must_use]
     pub fn empty() -> Self {
         Self::with_root(Path::new(ROOT))
     }

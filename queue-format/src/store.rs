@@ -180,13 +180,11 @@ impl Store {
     }
 
     /// The findings at the opening.
-    #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
 
     /// Reads the store, now and while a committer runs.
-    #[must_use]
     pub fn reader(&self) -> Reader {
         self.parts.reader()
     }

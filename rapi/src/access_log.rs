@@ -42,7 +42,6 @@ pub struct Line<'a> {
 
 impl Line<'_> {
     /// The line, with the escapes of Apache for what would end a field.
-    #[must_use]
     pub fn text(&self) -> String {
         let user = self.user.map_or_else(|| "-".to_owned(), |user| field(user, NAME_MAX, ' '));
         let request = field(self.request, TARGET_MAX, '"');

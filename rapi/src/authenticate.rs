@@ -73,7 +73,6 @@ struct Session {
 
 impl Authenticator {
     /// Knows these users, and lets anonymous and local clients do so much.
-    #[must_use]
     pub fn new(
         users: UsersFile,
         tokens: Tokens,
@@ -96,7 +95,6 @@ impl Authenticator {
     }
 
     /// The same with another time for wrong passwords, for tests.
-    #[must_use]
     pub fn with_wrong_time(self, wrong_time: Duration) -> Self {
         Self { wrong_time, ..self }
     }
@@ -216,7 +214,6 @@ impl Authenticator {
     }
 
     /// The user whose name a header gives, if there is such a user.
-    #[must_use]
     pub fn claimed(&self, header: &HeaderValue) -> Option<Arc<str>> {
         let Credentials::Password { name, .. } = credentials(header)? else { return None };
         Some(Arc::clone(&self.users.current().get(&name)?.name))
@@ -293,7 +290,6 @@ impl Authenticator {
 }
 
 /// The refusal for a client that has to log in.
-#[must_use]
 pub fn unauthorized(explain: &str) -> Refusal {
     Refusal::new(StatusCode::UNAUTHORIZED, explain)
 }

@@ -22,7 +22,6 @@ use crate::stamp::Stamp;
 pub struct Files {
     /// The certificate, and those between it and a root.
     pub certificate: PathBuf,
-    /// The key.
     pub key: PathBuf,
 }
 
@@ -73,7 +72,6 @@ impl Certificate {
     }
 
     /// The cryptography that it is used with.
-    #[must_use]
     pub fn provider(&self) -> Arc<CryptoProvider> {
         Arc::clone(&self.provider)
     }

@@ -75,7 +75,6 @@ impl Authority {
     }
 
     /// The verifier of certificates in handshakes.
-    #[must_use]
     pub fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
         Arc::clone(&self.verifier.read())
     }
@@ -134,7 +133,6 @@ struct Checked {
 
 impl ClientCertificate {
     /// The one with these certificates, its own first.
-    #[must_use]
     pub fn new(authority: Arc<Authority>, chain: Vec<CertificateDer<'static>>) -> Self {
         Self { authority, chain, checked: Mutex::default() }
     }

@@ -9,7 +9,6 @@ use sha2::{Digest as _, Sha256};
 const DIGEST_BYTES: usize = 16;
 
 /// The tag of an object: a digest of it, without the fields that agents measure anew for each answer.
-#[must_use]
 pub fn of(object: &Value, measured: &[&str]) -> String {
     let mut digest = Digest::default();
     match object {
@@ -41,7 +40,6 @@ impl Digest {
     }
 
     /// The tag of all of them.
-    #[must_use]
     pub fn finish(self) -> String {
         let digest = self.0.finalize();
         format!("\"{}\"", hex::encode(&digest[..DIGEST_BYTES]))
@@ -49,19 +47,16 @@ impl Digest {
 }
 
 /// Whether the client has the object already: its `If-None-Match` names the tag.
-#[must_use]
 pub fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     names(headers, &header::IF_NONE_MATCH, tag, true).unwrap_or(false)
 }
 
 /// Whether a change may be made: there is no `If-Match`, or it names the tag.
-#[must_use]
 pub fn may_change(headers: &HeaderMap, tag: &str) -> bool {
     names(headers, &header::IF_MATCH, tag, false).unwrap_or(true)
 }
 
 /// Whether a change depends on what the object is.
-#[must_use]
 pub fn is_conditional(headers: &HeaderMap) -> bool {
     headers.contains_key(header::IF_MATCH)
 }

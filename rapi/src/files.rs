@@ -71,7 +71,6 @@ fn missing(blob: Blob) -> Refusal {
 }
 
 /// Whether a file is here.
-#[must_use]
 pub fn is_here(blobs: &Path, blob: Blob) -> bool {
     let found = blobs.join(blob.sha256.to_string()).metadata();
     found.is_ok_and(|found| found.len() == blob.size)

@@ -65,8 +65,6 @@ const PUBLIC: [&str; 5] = [page::PATH, "/version", "/health", "/2/features", ope
 /// Bytes of what a library says of a request that does not read: a sentence.
 const WORDS_BYTES_MAX: usize = 1_024;
 
-/// All routes.
-#[must_use]
 pub fn routes() -> Routes {
     let routes = ramdisks::add(sabakan::add(ganeti::add(Routes::default())));
     let summary = "Describe all of this in OpenAPI";

@@ -29,7 +29,6 @@ const VERSION: u32 = 2;
 const FEATURES: [&str; 4] =
     ["instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1"];
 
-/// Adds the routes.
 pub fn add(routes: Routes) -> Routes {
     let routes = routes
         .get("/2", "Answer null; for old clients", nothing)

@@ -13,7 +13,6 @@
 //! [`routes`] describes them, [`openapi`] prints that for programs, [`page`] for people. The way in is
 //! [`certificate`], [`certificate_files`], [`tls`], [`server`] and [`access_log`]; [`meters`] count and
 //! [`metrics`] shows. The process is [`options`] and [`daemon`].
-#![warn(missing_docs)]
 
 pub mod master;
 pub mod master_pool;

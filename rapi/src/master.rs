@@ -36,13 +36,11 @@ pub struct Master {
 
 impl Master {
     /// The master behind the socket of this machine.
-    #[must_use]
     pub fn new(socket: PathBuf) -> Self {
         Self { socket, follow: FOLLOW_TIME, pause: PAUSE, idle: Arc::default() }
     }
 
     /// The same with other times, for tests.
-    #[must_use]
     pub fn with_times(self, follow: Duration, pause: Duration) -> Self {
         Self { follow, pause, ..self }
     }

@@ -41,7 +41,6 @@ pub struct MasterPool {
 
 impl MasterPool {
     /// The way to this master.
-    #[must_use]
     pub fn new(master: Master, clock: Clock) -> Self {
         let (asks, waits) = [ASKS, WAITS].map(Turns::new).into();
         Self { master, asks, waits, clock, stamp: AtomicI64::new(0) }
@@ -143,7 +142,6 @@ impl MasterPool {
     }
 
     /// A nanosecond that no other submission of this process has.
-    #[must_use]
     pub fn stamp(&self) -> i64 {
         let now = self.clock.now_micros().saturating_mul(1_000);
         let next = |last: i64| Some(now.max(last.saturating_add(1)));
@@ -152,7 +150,6 @@ impl MasterPool {
     }
 
     /// Microseconds since the epoch.
-    #[must_use]
     pub fn now_micros(&self) -> i64 {
         self.clock.now_micros()
     }

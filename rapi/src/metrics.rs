@@ -17,7 +17,6 @@ pub const FAMILIES: &[Family] = families! {
 };
 
 /// Takes the numbers.
-#[must_use]
 pub fn page(front: &Front) -> Page {
     let mut page = Page::new(FAMILIES);
     page.gauge_of("gantry_rapi_info", &[env!("CARGO_PKG_VERSION")], 1);

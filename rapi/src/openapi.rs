@@ -14,7 +14,6 @@ use crate::state::Form;
 pub const PATH: &str = "/openapi.json";
 
 /// The description of these routes; `public` are the paths that everybody may ask for.
-#[must_use]
 pub fn document(routes: &[Described], public: &[&str]) -> Value {
     let mut paths = Map::new();
     for route in routes {

@@ -82,19 +82,16 @@ pub struct Options {
 
 impl Options {
     /// The layout of the directories.
-    #[must_use]
     pub fn layout(&self) -> Layout {
         Layout::new(&self.root)
     }
 
     /// The address to listen on.
-    #[must_use]
     pub fn listen(&self) -> SocketAddr {
         SocketAddr::new(self.address, self.port)
     }
 
     /// The files of the certificate.
-    #[must_use]
     pub fn certificate(&self) -> Files {
         let layout = self.layout();
         let own = Some(layout.rapi_certificate()).filter(|path| path.exists());
@@ -107,13 +104,11 @@ impl Options {
     }
 
     /// The file of the users.
-    #[must_use]
     pub fn users(&self) -> PathBuf {
         self.users.clone().unwrap_or_else(|| self.layout().rapi_users())
     }
 
     /// The endpoint of the metrics.
-    #[must_use]
     pub fn metrics(&self) -> Endpoint {
         let usual = (Ipv4Addr::LOCALHOST, RAPI_METRICS_PORT);
         self.metrics.unwrap_or(Endpoint::of_installed(self.layout().is_installed(), usual))

@@ -63,7 +63,6 @@ fn is_of_loopback(authority: &str) -> bool {
 /// Whether another site made a browser send this: a browser sends the names and passwords that it
 /// remembers for any site that asks. A browser that does not compare the sites itself names the site of
 /// the page.
-#[must_use]
 pub fn is_of_another_site(parts: &Parts) -> bool {
     let mut sites = parts.headers.get_all(SITE).iter().peekable();
     if sites.peek().is_some() {
@@ -85,7 +84,6 @@ pub fn is_of_another_site(parts: &Parts) -> bool {
 }
 
 /// The refusal of a request that another site made a browser send.
-#[must_use]
 pub fn other_site() -> Refusal {
     let text = "a browser sends this from another site, which must not act in your name";
     Refusal::new(StatusCode::FORBIDDEN, text)

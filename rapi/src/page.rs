@@ -14,8 +14,6 @@ const POLICY: &str = "default-src 'none'; base-uri 'none'; frame-ancestors 'none
 /// A cache must not give the answer to a client that takes other types.
 pub const VARY: (header::HeaderName, &str) = (header::VARY, "accept");
 
-/// The page of these routes.
-#[must_use]
 pub fn page(routes: &[Described]) -> String {
     let rows: String = routes.iter().map(row).collect();
     format!(
@@ -36,7 +34,6 @@ fn row(route: &Described) -> String {
 }
 
 /// The page, for a browser.
-#[must_use]
 pub fn answer(headers: &HeaderMap, page: &str) -> Option<Response> {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok())?;
     let policy = (header::CONTENT_SECURITY_POLICY, POLICY);

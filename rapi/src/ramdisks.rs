@@ -17,9 +17,7 @@ use crate::state::{Form, Front, Peer};
 
 /// The path that tells what ramdisks may ask.
 pub const V1: &str = "/v1";
-/// Lookup.
 pub const LOOKUP: &str = "/v1/lookup";
-/// Heartbeat.
 pub const HEARTBEAT: &str = "/v1/heartbeat/{ident}";
 /// The end of an inspection.
 pub const INSPECTION: &str = "/v1/continue_inspection";
@@ -28,7 +26,6 @@ pub const PATHS: [&str; 4] = [V1, LOOKUP, HEARTBEAT, INSPECTION];
 
 const OFF: &str = "the endpoints for ramdisks are off here (--no-ramdisk-endpoints)";
 
-/// Adds the routes.
 pub fn add(routes: Routes) -> Routes {
     routes
         .get(V1, "Tell what ramdisks may ask", answer)
@@ -38,7 +35,6 @@ pub fn add(routes: Routes) -> Routes {
 }
 
 /// Whether a path is one of a ramdisk, whose body is read here.
-#[must_use]
 pub fn is_of_ramdisk(path: &str) -> bool {
     Form::of(path) == Form::Ironic
 }
@@ -73,7 +69,6 @@ pub async fn answer(
 }
 
 /// A refusal in Ironic's form, and of the version that the client asked for.
-#[must_use]
 pub fn refused(refusal: &Refusal, version: Option<&HeaderValue>) -> Response {
     let answer = Answer::refused(refusal.status(), &refusal.explain);
     answer.for_request(version).response().into_response()

@@ -36,7 +36,6 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal with its reason.
-    #[must_use]
     pub fn new(status: StatusCode, explain: impl Into<String>) -> Self {
         Self {
             code: status.as_u16(),
@@ -49,39 +48,32 @@ impl Refusal {
     }
 
     /// A request that makes no sense.
-    #[must_use]
     pub fn bad(explain: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, explain)
     }
 
     /// There is no such thing.
-    #[must_use]
     pub fn not_found(explain: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, explain)
     }
 
     /// A fault of this program, which the log has.
-    #[must_use]
     pub fn fault(explain: impl Into<String>) -> Self {
         let refusal = Self::new(StatusCode::INTERNAL_SERVER_ERROR, explain);
         Self { see: Some(Code::Fault), ..refusal }
     }
 
     /// The same with another status.
-    #[must_use]
     pub fn with_status(self, status: StatusCode) -> Self {
         let Self { code, message, .. } = Self::new(status, "");
         Self { code, message, ..self }
     }
 
-    /// The status.
-    #[must_use]
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// The body as sabakan has it.
-    #[must_use]
     pub fn sabakan(&self) -> Value {
         json!({"status": self.code, "error": self.explain, "see": self.see})
     }

@@ -41,7 +41,6 @@ const REPEAT_KEY: &str = "idempotency-key";
 /// Longest such mark.
 const REPEAT_KEY_MAX: usize = 128;
 
-/// A request.
 #[derive(Debug)]
 pub struct RouteRequest {
     /// Everything that answers come from.
@@ -52,7 +51,6 @@ pub struct RouteRequest {
     pub peer: IpAddr,
     /// By whose share the request is served.
     pub holder: Holder,
-    /// The headers.
     pub headers: HeaderMap,
     /// Whether it came without TLS.
     pub is_plain: bool,
@@ -147,7 +145,6 @@ impl RouteRequest {
     }
 
     /// The host and port by which the client reached this.
-    #[must_use]
     pub fn authority(&self) -> Option<&str> {
         authority(&self.headers, &self.uri)
     }
@@ -159,7 +156,6 @@ impl RouteRequest {
     }
 
     /// The first value of a query parameter.
-    #[must_use]
     pub fn value(&self, name: &str) -> Option<&str> {
         self.query
             .iter()
@@ -168,7 +164,6 @@ impl RouteRequest {
     }
 
     /// The query parameters.
-    #[must_use]
     pub fn query(&self) -> &[(String, String)] {
         &self.query
     }
@@ -199,7 +194,6 @@ impl RouteRequest {
     }
 
     /// Answers with an object and its tag, or that the client has it already.
-    #[must_use]
     pub fn object(&self, object: &Value, measured: &[&str]) -> Response {
         let tag = etag::of(object, measured);
         let tagged = [(header::ETAG, tag.clone())];
@@ -210,7 +204,6 @@ impl RouteRequest {
     }
 
     /// As [`Self::object`], of an object that is written already, with its tag.
-    #[must_use]
     pub fn written(&self, json: Vec<u8>, tag: &str) -> Response {
         let tagged = [(header::ETAG, tag.to_owned())];
         if etag::is_known(&self.headers, tag) {
@@ -220,7 +213,6 @@ impl RouteRequest {
     }
 
     /// The time of day.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.front.link.now_micros())
     }
@@ -255,7 +247,6 @@ impl RouteRequest {
     }
 
     /// The digest that the object of the condition must have still.
-    #[must_use]
     pub fn digest(&self) -> Option<String> {
         self.unchanged.lock().as_ref().and_then(|Unchanged(_, digest)| digest.clone())
     }
@@ -348,13 +339,11 @@ impl RouteRequest {
     }
 
     /// Whether the client asks for the head of the answer alone.
-    #[must_use]
     pub fn is_head(&self) -> bool {
         self.method == Method::HEAD
     }
 
     /// The request without its body, for what answers it with a file.
-    #[must_use]
     pub fn bare(&self) -> Request {
         let mut request = Request::new(Body::empty());
         *request.method_mut() = self.method.clone();
@@ -388,7 +377,6 @@ impl RouteRequest {
 }
 
 /// The host and port by which a client reached this: letters, digits and what addresses have.
-#[must_use]
 pub fn authority<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     let host = || headers.get(header::HOST).and_then(|host| host.to_str().ok());
     // HTTP/2 has it in the target.
@@ -406,7 +394,6 @@ fn stamp_of(who: &str, key: &str) -> i64 {
 }
 
 /// An answer in JSON.
-#[must_use]
 pub fn json(value: impl serde::Serialize) -> Response {
     Json(value).into_response()
 }

@@ -21,7 +21,6 @@ pub struct Described {
 
 impl Described {
     /// Its row in `docs/rapi.md`.
-    #[must_use]
     pub fn row(&self) -> String {
         let Self { path, method, summary } = self;
         format!("| `{path}` | {} | {summary} |", method.to_uppercase())
@@ -43,7 +42,6 @@ pub struct Routes {
 macro_rules! methods {
     ($($method:ident,)+) => {
         $(#[doc = concat!("Adds `", stringify!($method), "` of a path.")]
-        #[must_use]
         pub fn $method<T: 'static>(
             self,
             path: &'static str,
@@ -65,7 +63,6 @@ impl Routes {
     }
 
     /// All routes, in the order in which they were added.
-    #[must_use]
     pub fn described(&self) -> &[Described] {
         &self.described
     }

@@ -22,7 +22,6 @@ pub mod machines;
 pub mod states;
 pub mod transfer;
 
-/// Adds the routes.
 pub fn add(routes: Routes) -> Routes {
     // The specification has both spellings.
     let routes =

@@ -237,7 +237,6 @@ impl Running {
     }
 
     /// The signal that ends the connection where an answer is read too slowly.
-    #[must_use]
     pub fn cut_off(&self) -> &Arc<Notify> {
         &self.of.cut_off
     }

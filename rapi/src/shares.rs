@@ -49,9 +49,7 @@ pub const TURN_TIME: Duration = Duration::from_secs(5);
 pub struct Shares {
     /// Connections that are not shed.
     pub busy: SharedPlaces,
-    /// Bytes of bodies.
     pub body_bytes: SharedPlaces,
-    /// Uploads.
     pub uploads: SharedPlaces,
     /// Downloads of images.
     pub archives: SharedPlaces,
@@ -68,7 +66,6 @@ impl Default for Shares {
 }
 
 /// The holder of a request's places, for a client at this address.
-#[must_use]
 pub fn holder_of(principal: &Principal, address: IpAddr) -> Holder {
     let user = match principal {
         Principal::Anonymous(_) => None,
@@ -81,19 +78,16 @@ pub fn holder_of(principal: &Principal, address: IpAddr) -> Holder {
 }
 
 /// A client that asks before it has shown who it is.
-#[must_use]
 pub fn stranger(address: IpAddr) -> Holder {
     TurnHolder { user: None, address: Some(network(address)) }
 }
 
 /// This program, which asks for nobody in particular.
-#[must_use]
 pub fn own() -> Holder {
     TurnHolder::of_user(Some("rapi itself".into()))
 }
 
 /// By whom an answer is read: a user wherever it is, and else an address.
-#[must_use]
 pub fn reader(holder: &Holder) -> Holder {
     let Holder { user, address } = holder.clone();
     TurnHolder { address: address.filter(|_| user.is_none()), user }
@@ -122,7 +116,6 @@ pub fn turn_now(places: &SharedPlaces, holder: &Holder, what: &str) -> Result<Pl
 }
 
 /// The refusal for a client that finds no room now.
-#[must_use]
 pub fn busy(why: &str) -> Refusal {
     let text = format!("{why}; try again in a moment");
     let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text);

@@ -19,20 +19,17 @@ pub struct Stamp {
 
 impl Stamp {
     /// The stamp of an open file.
-    #[must_use]
     pub fn of(file: &Metadata) -> Self {
         let (inode, bytes, mode) = (file.ino(), file.len(), file.mode());
         Self { inode, bytes, changed: (file.ctime(), file.ctime_nsec()), mode }
     }
 
     /// The stamp of the file with this name, if it is there.
-    #[must_use]
     pub fn at(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().map(|file| Self::of(&file))
     }
 
     /// How long the file is.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }

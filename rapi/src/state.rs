@@ -74,7 +74,6 @@ pub enum Form {
 
 impl Form {
     /// The form of the interface that a path belongs to.
-    #[must_use]
     pub fn of(path: &str) -> Self {
         if path.starts_with("/api/") || path == GRAPHQL {
             Self::Sabakan

@@ -19,7 +19,6 @@ const NAME_MAX: usize = 60;
 
 /// Whether a request changes nothing: lists may be asked for by `PUT`, too. A change by GraphQL is a
 /// job, and is checked when it is submitted.
-#[must_use]
 pub fn reads(method: &Method, path: &str) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
         || (*method == Method::PUT && path.starts_with("/2/query/"))
@@ -27,14 +26,12 @@ pub fn reads(method: &Method, path: &str) -> bool {
 }
 
 /// Whether a request may change something, also where its route looks at that itself.
-#[must_use]
 pub fn changes(method: &Method, path: &str) -> bool {
     !reads(method, path) || (*method == Method::POST && path == GRAPHQL)
 }
 
 /// The switches that a method, in small letters, of a path takes. Jobs have a reason. sabakan's
 /// interface has no dry run, and neither has a request that makes no job.
-#[must_use]
 pub fn of(method: &str, path: &str) -> &'static [&'static str] {
     match (method, path) {
         ("put", "/2/query/{what}") => &["fields"],

@@ -62,13 +62,11 @@ impl Tls {
     }
 
     /// The TLS configuration of the next connection.
-    #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config.read())
     }
 
     /// The certificate that the client of a connection showed.
-    #[must_use]
     pub fn shown(&self, connection: &ServerConnection) -> Option<Arc<ClientCertificate>> {
         let authority = Arc::clone(self.clients.as_ref()?);
         let chain = connection.peer_certificates()?;

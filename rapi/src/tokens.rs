@@ -57,7 +57,6 @@ impl fmt::Debug for Tokens {
 
 impl Tokens {
     /// Those of the master behind `master_pool`.
-    #[must_use]
     pub fn of(link: Arc<MasterPool>) -> Self {
         let ask = move |sha256| -> Pin<Box<dyn Future<Output = Told> + Send>> {
             let link = Arc::clone(&link);
@@ -75,7 +74,6 @@ impl Tokens {
     }
 
     /// Whether it was good some time ago, so that it is no guess.
-    #[must_use]
     pub fn was_good(&self, token: &TokenText) -> bool {
         self.known.lock().contains_key(&token.digest())
     }

@@ -39,7 +39,6 @@ const LINGER_TIME: Duration = Duration::from_secs(2);
 const COPY_BYTES: usize = 64 << 10;
 
 /// Whether a request has such a body, which its route reads.
-#[must_use]
 pub fn is_upload(method: &Method, path: &str) -> bool {
     *method == Method::PUT && PATHS.iter().any(|beginning| path.starts_with(beginning))
 }
@@ -51,7 +50,6 @@ pub struct Shared(Arc<Mutex<Body>>);
 
 impl Shared {
     /// Shares a body.
-    #[must_use]
     pub fn new(body: Body) -> Self {
         Self(Arc::new(Mutex::new(body)))
     }
@@ -235,7 +233,6 @@ async fn pass_over(body: &mut Body) -> bool {
 }
 
 /// The refusal of a body that is longer than this.
-#[must_use]
 pub fn too_long(most: u64) -> Refusal {
     let text = format!("the body has more than {most} bytes, which is the limit for this path");
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
@@ -266,13 +263,11 @@ pub fn stage(from: &mut impl Read, spool: &Path) -> Result<Staging, Refusal> {
 }
 
 /// The refusal of a body that ends where it should not.
-#[must_use]
 pub fn unread(error: &io::Error) -> Refusal {
     Refusal::bad(format!("the body does not read: {error}"))
 }
 
 /// The refusal where a file cannot be written.
-#[must_use]
 pub fn unwritten(error: &BlobError) -> Refusal {
     let is_full = match error {
         BlobError::NoRoom { .. } => true,

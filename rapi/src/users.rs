@@ -22,12 +22,9 @@ use password::Password;
 /// Longest file of users: some ten thousand of them, all of which are held in memory.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A user.
 #[derive(Debug)]
 pub struct User {
-    /// Its name.
     pub name: Arc<str>,
-    /// Its role.
     pub role: Role,
     /// The stored form of its password.
     pub password: Password,
@@ -38,20 +35,16 @@ pub struct User {
 pub struct Table(HashMap<Arc<str>, Arc<User>>);
 
 impl Table {
-    /// The user of this name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<User>> {
         self.0.get(name).cloned()
     }
 
     /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -63,7 +56,6 @@ impl Table {
     }
 
     /// Reads the text of a file. Lines that do not read are told, by their number, and give nobody access.
-    #[must_use]
     pub fn parse(text: &str) -> (Self, Vec<String>) {
         let mut users: HashMap<Arc<str>, Arc<User>> = HashMap::new();
         let mut problems = Vec::new();
@@ -120,14 +112,12 @@ pub struct UsersFile {
 
 impl UsersFile {
     /// The users of this file, which need not be there.
-    #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, read: Mutex::new((None, Arc::default())) }
     }
 
     /// The users as the file has them now. A file that cannot be read has no users: somebody whose
     /// access was taken away must not keep it by that.
-    #[must_use]
     pub fn current(&self) -> Arc<Table> {
         let mut read = self.read.lock();
         let stamp = Stamp::at(&self.path);

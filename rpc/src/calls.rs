@@ -46,7 +46,6 @@ impl TimeClass {
     pub const ALL: &[Self] = &[Self::Urgent, Self::Fast, Self::Normal, Self::Slow];
 
     /// The limit.
-    #[must_use]
     pub const fn limit(self) -> Duration {
         Duration::from_secs(match self {
             Self::Urgent => 5,
@@ -57,7 +56,6 @@ impl TimeClass {
     }
 
     /// The word in the documentation.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Urgent => "urgent",
@@ -99,7 +97,6 @@ pub enum Carriage {
 
 impl Carriage {
     /// Longest body, in bytes.
-    #[must_use]
     pub const fn body_max(self) -> usize {
         match self {
             // A thousand machines' worth of parameters, and far below what one connection's
@@ -201,13 +198,11 @@ macro_rules! calls {
             pub const TABLE: &[Traits] = &[$($call::TRAITS,)+];
 
             /// The name of the call.
-            #[must_use]
             pub const fn name(&self) -> &'static str {
                 match self { $(Self::$call(_) => $name,)+ }
             }
 
             /// The line of the call `name`.
-            #[must_use]
             pub fn traits(name: &str) -> Option<&'static Traits> {
                 Self::TABLE.iter().find(|line| line.name == name)
             }

@@ -8,7 +8,6 @@ use rustls::pki_types::ServerName;
 use model::NodeName;
 
 /// The cryptography of this program; named, never the process's default.
-#[must_use]
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }

@@ -121,13 +121,11 @@ struct Shared {
 
 impl Client {
     /// A client that calls as `identity`. Connections run in `tasks`.
-    #[must_use]
     pub fn new(identity: Arc<NodeIdentity>, tasks: Tasks) -> Self {
         Self::with(identity, tasks, ClientTimes::default(), Versions::OURS)
     }
 
     /// The same with other times, and as a program whose protocol has other versions.
-    #[must_use]
     pub fn with(
         identity: Arc<NodeIdentity>,
         tasks: Tasks,

@@ -32,7 +32,6 @@ pub enum Interruption {
 
 impl Interruption {
     /// The answer to the call, if anyone still listens.
-    #[must_use]
     pub fn failure(self) -> Failure {
         Failure::new(
             FailureKind::Interrupted,
@@ -55,7 +54,6 @@ pub struct Interrupt(watch::Receiver<Option<Interruption>>);
 
 impl Signal {
     /// A pair for one call.
-    #[must_use]
     pub fn new() -> (Self, Interrupt) {
         let (sender, receiver) = watch::channel(None);
         (Self(sender), Interrupt(receiver))

@@ -75,13 +75,11 @@ impl Authority {
     }
 
     /// Its certificate, PEM.
-    #[must_use]
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
     /// Its key, PEM.
-    #[must_use]
     pub fn key(&self) -> Secret<String> {
         Secret::new(self.key.serialize_pem())
     }
@@ -232,7 +230,6 @@ impl NodeKey {
     }
 
     /// The key in DER form (PKCS #8).
-    #[must_use]
     pub fn der(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.0.serialize_der()))
     }
@@ -295,13 +292,11 @@ impl NodeIdentity {
     }
 
     /// The node's name.
-    #[must_use]
     pub fn name(&self) -> &NodeName {
         &self.name
     }
 
     /// The pin by which others know this node.
-    #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         self.shown.fingerprint()
     }
@@ -356,7 +351,6 @@ impl NodeIdentity {
 
     /// The same node, whose connections are those of a host of a simulated network.
     #[cfg(any(test, feature = "simulation"))]
-    #[must_use]
     pub fn on(self, host: crate::simulation::Host) -> Self {
         let dialer = Dialer::Simulated(host, self.shown());
         Self { dialer, ..self }
@@ -367,7 +361,6 @@ impl NodeIdentity {
         self.dialer.clone()
     }
 
-    /// Its certificate.
     pub(crate) fn certificate(&self) -> CertificateDer<'static> {
         self.shown.current().certificate.clone()
     }

@@ -7,7 +7,6 @@
 //! gets its identity by [`enrol`]. The faults that an operator must act on are in `codes`; `simulation`
 //! (a feature) is a network in memory. The protocol is described in `docs/node-rpc.md`. [`peer`] is
 //! another one, between the members of a replicated store (`docs/replication.md`).
-#![warn(missing_docs)]
 
 pub mod calls;
 pub mod wire;

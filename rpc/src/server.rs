@@ -103,13 +103,11 @@ impl<S: Service> Server<S> {
     }
 
     /// The address on which it listens.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The service behind it.
-    #[must_use]
     pub fn service(&self) -> &S {
         &self.shared.service
     }

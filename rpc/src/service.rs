@@ -52,7 +52,6 @@ pub struct CallContext {
 
 /// An agent: one exhaustive match over [`Request`].
 pub trait Agent: Send + Sync + 'static {
-    /// Answers one call.
     fn call(&self, request: Request, context: CallContext) -> impl Future<Output = Answer> + Send;
 }
 
@@ -63,7 +62,6 @@ pub struct Received {
     pub name: String,
     /// Certificate of the caller; none while enrolling.
     pub peer: Option<Fingerprint>,
-    /// Its body.
     pub body: Bytes,
     /// Interrupts the call.
     pub signal: Signal,
@@ -126,7 +124,6 @@ impl<A: Agent, S: EpochStore> AgentService<A, S> {
     }
 
     /// The same, as a program would serve whose protocol has these versions.
-    #[must_use]
     pub fn with_versions(self, versions: Versions) -> Self {
         Self { versions, ..self }
     }

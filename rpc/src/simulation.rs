@@ -44,13 +44,11 @@ pub struct Host {
 
 impl Network {
     /// One in which nothing is cut or slow beyond the usual.
-    #[must_use]
     pub fn new(chance: Chance) -> Self {
         Self(Arc::new(Mutex::new(State::new(chance))))
     }
 
     /// The machine with this address.
-    #[must_use]
     pub fn host(&self, address: IpAddr) -> Host {
         Host { network: self.clone(), address }
     }
@@ -93,8 +91,6 @@ impl Network {
 }
 
 impl Host {
-    /// Its address.
-    #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address
     }
@@ -103,7 +99,6 @@ impl Host {
     ///
     /// # Panics
     /// Something listens there.
-    #[must_use]
     pub fn listen(&self, port: u16) -> Listener {
         Listener::new(self.network.clone(), SocketAddr::new(self.address, port))
     }

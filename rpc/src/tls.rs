@@ -45,7 +45,6 @@ struct Lists {
 
 impl AllowedCallers {
     /// Begins with `list`.
-    #[must_use]
     pub fn new(list: AllowList) -> Self {
         Self(Arc::new(Lists { masters: RwLock::new(Arc::new(list)), ..Lists::default() }))
     }
@@ -56,13 +55,11 @@ impl AllowedCallers {
     }
 
     /// The list in force.
-    #[must_use]
     pub fn current(&self) -> Arc<AllowList> {
         Arc::clone(&self.0.masters.read())
     }
 
     /// The name of the caller with this certificate, where it may call.
-    #[must_use]
     pub fn find(&self, fingerprint: &Fingerprint) -> Option<NodeName> {
         let list = self.current();
         list.callers.iter().find(|c| c.fingerprint == *fingerprint).map(|c| c.name.clone())
@@ -74,14 +71,12 @@ impl AllowedCallers {
     }
 
     /// The name of the other agent with this certificate.
-    #[must_use]
     pub fn find_agent(&self, fingerprint: &Fingerprint) -> Option<NodeName> {
         let agents = self.0.agents.read();
         agents.iter().find(|c| c.fingerprint == *fingerprint).map(|c| c.name.clone())
     }
 
     /// Whether any call of this certificate is answered.
-    #[must_use]
     pub fn knows(&self, fingerprint: &Fingerprint) -> bool {
         self.find(fingerprint).is_some() || self.find_agent(fingerprint).is_some()
     }

@@ -25,19 +25,16 @@ impl Versions {
     pub const OURS: Self = Self::up_to(PROTOCOL);
 
     /// `newest` and the version before it.
-    #[must_use]
     pub const fn up_to(newest: u32) -> Self {
         Self { oldest: newest.saturating_sub(1), newest }
     }
 
     /// Whether `version` is one of them.
-    #[must_use]
     pub const fn contain(self, version: u32) -> bool {
         self.oldest <= version && version <= self.newest
     }
 
     /// The newest version that both sides understand.
-    #[must_use]
     pub fn common(self, other: Self) -> Option<u32> {
         let newest = self.newest.min(other.newest);
         (self.contain(newest) && other.contain(newest)).then_some(newest)
@@ -108,13 +105,11 @@ macro_rules! failure_kinds {
                 &[$(($name, $status, concat!($($doc),+)),)+];
 
             /// The name on the wire.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)+ Self::Other => "other" }
             }
 
             /// The HTTP status that goes with it.
-            #[must_use]
             pub const fn status(self) -> u16 {
                 match self { $(Self::$kind => $status,)+ Self::Other => 500 }
             }
@@ -180,7 +175,6 @@ impl Failure {
     }
 
     /// The caller's epoch is lower than the one that the agent obeys.
-    #[must_use]
     pub fn epoch(asked: Epoch, held: Epoch) -> Self {
         Self {
             epoch: Some(held),
@@ -192,7 +186,6 @@ impl Failure {
     }
 
     /// The caller's protocol version is not understood.
-    #[must_use]
     pub fn version(asked: u32, ours: Versions) -> Self {
         let Versions { oldest, newest } = ours;
         Self {

@@ -18,9 +18,7 @@ use tokio::sync::Notify;
 /// How many connections a listener keeps at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// In all.
     pub total: usize,
-    /// Of one peer.
     pub of_peer: usize,
 }
 
@@ -86,7 +84,6 @@ pub struct Slot<P: Hash + Eq + Copy> {
 
 impl<P: Hash + Eq + Copy> Admission<P> {
     /// No connections yet.
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
         let (of, signs) = (HashMap::new(), Arc::default());
         Self(Arc::new(Mutex::new(Table { limits, total: 0, next: 0, of, signs })))
@@ -178,7 +175,6 @@ impl<P: Hash + Eq + Copy> Drop for Slot<P> {
 
 /// The network that counts as one peer: an IPv4 address, or the /64 of an IPv6 address, since a host has
 /// all of it.
-#[must_use]
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {

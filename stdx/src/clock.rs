@@ -16,19 +16,16 @@ enum Source {
 
 impl Clock {
     /// The machine's clock.
-    #[must_use]
     pub fn system() -> Self {
         Self(Source::System)
     }
 
     /// A clock that stands still at `micros` until [`Clock::set`] moves it.
-    #[must_use]
     pub fn manual(micros: i64) -> Self {
         Self(Source::Manual(Arc::new(AtomicI64::new(micros))))
     }
 
     /// Microseconds since 1970-01-01 UTC; before it, zero.
-    #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system")]
     pub fn now_micros(&self) -> i64 {
         match &self.0 {

@@ -228,7 +228,6 @@ pub async fn asked_to_end() -> io::Result<&'static str> {
 }
 
 /// Lets the process open `wanted` files, or as many as the system lets it; gives how many.
-#[must_use]
 pub fn allow_files(wanted: u64) -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     // No number means no limit.
@@ -264,7 +263,6 @@ fn notify(states: &[sd_notify::NotifyState<'_>]) {
 }
 
 /// An error with its whole chain on one line, for the edge where errors are printed.
-#[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

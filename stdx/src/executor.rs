@@ -56,7 +56,6 @@ impl Executor {
     }
 
     /// The runtime of the caller, which goes on to own it.
-    #[must_use]
     pub fn current() -> Self {
         Self(Some(Arc::new(Owned { runtime: None, handle: Handle::current() })))
     }

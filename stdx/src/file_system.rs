@@ -16,7 +16,6 @@ const BYTES_PER_MIB: u64 = 1_024 * 1_024;
 /// The room of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// All of it, in MiB.
     pub total_mib: u64,
     /// The free space for the caller, in MiB.
     pub free_mib: u64,

@@ -10,7 +10,6 @@ use nix::libc;
 /// A moment as the calendar and the clocks here show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalTime {
-    /// The year.
     pub year: i64,
     /// 1 to 12.
     pub month: u8,
@@ -30,7 +29,6 @@ pub struct LocalTime {
 
 /// The local time at `seconds` since the epoch, by `TZ` or `/etc/localtime`; `None` for a year
 /// that has no number.
-#[must_use]
 pub fn local_time(seconds: i64) -> Option<LocalTime> {
     let mut fields = MaybeUninit::<libc::tm>::zeroed();
     #[expect(unsafe_code, reason = "only the C library knows the time zone")]
@@ -53,7 +51,6 @@ pub fn local_time(seconds: i64) -> Option<LocalTime> {
 }
 
 /// The fault of the variable `TZ`, if any: the C library then shows UTC and says nothing.
-#[must_use]
 pub fn broken_zone() -> Option<String> {
     let zone = std::env::var_os("TZ")?;
     let directory = std::env::var_os("TZDIR").filter(|directory| !directory.is_empty());

@@ -30,7 +30,6 @@ pub enum Kind {
 
 impl Kind {
     /// The word in documents and on the wire.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -68,7 +67,6 @@ macro_rules! families {
 
 impl Family {
     /// Its row in a document: `| name | kind | labels | meaning |`.
-    #[must_use]
     pub fn row(&self) -> String {
         let suffix = if self.kind == Kind::Counter { "_total" } else { "" };
         let labels = self.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>();
@@ -93,7 +91,6 @@ impl Counter {
     }
 
     /// How many there were since the start.
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot give `{path}` to user {user} and group {group}")]
 pub struct OwnerError {
-    /// Which.
     pub path: PathBuf,
     /// To whom.
     pub user: String,
-    /// To which group.
     pub group: String,
     /// The system's error.
     #[source]

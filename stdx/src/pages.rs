@@ -40,7 +40,6 @@ pub struct Daemon {
 
 impl Daemon {
     /// Writes page and completions if that is asked for; whether it was, and how it ended.
-    #[must_use]
     pub fn write_if_asked(self) -> Option<ExitCode> {
         let directory = asked(std::env::args_os())?;
         Some(ended(self.write(&directory)))
@@ -80,7 +79,6 @@ impl Daemon {
 }
 
 /// The directory for pages and completions, if these arguments ask for them.
-#[must_use]
 pub fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
     let arguments: Vec<OsString> = arguments.into_iter().skip(1).take(3).collect();
     match arguments.as_slice() {
@@ -90,7 +88,6 @@ pub fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
 }
 
 /// The exit of a program that wrote them.
-#[must_use]
 #[expect(clippy::print_stderr, reason = "whoever makes a package must see why there is none")]
 pub fn ended(written: io::Result<()>) -> ExitCode {
     match written {
@@ -157,7 +154,6 @@ fn completions_of(mut definition: Command) -> Generated {
 }
 
 /// The path of a program's completion below `/usr/share`.
-#[must_use]
 pub fn completion_path(shell: Shell, program: &str) -> String {
     let name = shell.file_name(program);
     match shell {
@@ -169,7 +165,6 @@ pub fn completion_path(shell: Shell, program: &str) -> String {
 }
 
 /// A definition as a page of the manual.
-#[must_use]
 pub fn man(command: Command) -> Man {
     let source = concat!("gantry ", env!("CARGO_PKG_VERSION"));
     Man::new(command).section(SECTION).manual(MANUAL).source(source)
@@ -239,7 +234,6 @@ pub fn heading(page: &mut Vec<u8>, level: &str, text: &str) -> io::Result<()> {
 }
 
 /// The page with its first preamble only.
-#[must_use]
 pub fn once(page: &[u8]) -> Vec<u8> {
     let is_preamble = |line: &[u8]| PREAMBLE.iter().any(|begin| line.starts_with(begin.as_bytes()));
     let mut seen = 0;

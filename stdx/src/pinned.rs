@@ -22,7 +22,6 @@ pub struct Pinned {
 
 impl Pinned {
     /// Accepts the certificate with this SHA-256, or any.
-    #[must_use]
     pub fn new(pin: Option<[u8; 32]>, provider: &CryptoProvider) -> Self {
         Self { pin, algorithms: provider.signature_verification_algorithms }
     }

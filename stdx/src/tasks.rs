@@ -45,7 +45,6 @@ pub struct Tasks(Arc<Mutex<JoinSet<()>>>);
 
 impl Tasks {
     /// An empty set.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -69,13 +68,11 @@ impl Tasks {
     }
 
     /// Number of tasks that have not been seen to end.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }
 
     /// Whether no task is left.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

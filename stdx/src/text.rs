@@ -6,21 +6,17 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The text as one line.
-#[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, acts, push)
 }
 
 /// The text with its line breaks and nothing else that a terminal acts on.
-#[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c != '\n' && acts(c), push)
 }
 
 /// JSON text with the same meaning that a terminal does not act on. Its line breaks stay: inside
 /// strings JSON has none.
-#[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     escaped(
         text,

@@ -19,7 +19,6 @@ struct Passed {
 
 impl Throttle {
     /// A throttle that lets the first line through.
-    #[must_use]
     pub const fn new() -> Self {
         Self(Mutex::new(Passed { last: None, withheld: 0 }))
     }

@@ -21,7 +21,6 @@ impl Cluster {
     ///
     /// # Panics
     /// If they do not come to be that.
-    #[must_use]
     pub fn begin_with_candidates(count: usize) -> (Self, Vec<Host>) {
         let cluster = Self::begin_with_agent();
         let hosts: Vec<Host> =
@@ -103,13 +102,11 @@ impl Cluster {
     }
 
     /// Runs `gnt` with the words of a line, on any machine.
-    #[must_use]
     pub fn gnt_on(&self, host: &Host, line: &str) -> Ended {
         run(self.gnt_command_on(host, line))
     }
 
     /// Starts `gnt` with the words of a line, on any machine.
-    #[must_use]
     pub fn gnt_start_on(&self, host: &Host, line: &str) -> Running {
         start(self.gnt_command_on(host, line))
     }
@@ -173,21 +170,18 @@ impl Cluster {
 }
 
 /// The state of the cluster by the `masterd` of a machine; none where it is not there.
-#[must_use]
 pub fn status(host: &Host) -> Option<ClusterStatus> {
     let mut client = Client::connect(&host.layout().luxi_socket()).ok()?;
     client.call(&GantryClusterStatus {}).ok()
 }
 
 /// Whether the `masterd` of a machine answers as a master.
-#[must_use]
 pub fn is_master(host: &Host) -> bool {
     status(host).is_some_and(|status| status.state == ProcessState::Master)
 }
 
 /// The refusal of a `masterd` that is no master, or a sentence that a master answers through it. None
 /// where it is a master, or is not there.
-#[must_use]
 pub fn refusal(host: &Host) -> Option<String> {
     let status = status(host).filter(|status| status.state != ProcessState::Master)?;
     let mut client = Client::connect(&host.layout().luxi_socket()).ok()?;
@@ -198,7 +192,6 @@ pub fn refusal(host: &Host) -> Option<String> {
 }
 
 /// The answers of all to a machine that might take the role; none where it cannot ask.
-#[must_use]
 pub fn role_check(host: &Host) -> Option<RoleCheck> {
     let mut client = Client::connect(&host.layout().luxi_socket()).ok()?;
     let request = RoleRequest { dry_run: true, ..RoleRequest::default() };

@@ -54,19 +54,16 @@ pub struct Host {
 
 impl Host {
     /// Where things live.
-    #[must_use]
     pub fn layout(&self) -> Layout {
         Layout::new(&self.root)
     }
 
     /// The name of its `masterd` among the daemons of the cluster.
-    #[must_use]
     pub fn masterd(&self) -> String {
         masterd_of(&self.name)
     }
 
     /// The log of its `masterd`.
-    #[must_use]
     pub fn masterd_log(&self) -> String {
         let path = self.layout().log().join("master-daemon.log");
         std::fs::read_to_string(path).unwrap_or_default()
@@ -85,19 +82,16 @@ pub struct Cluster {
 
 impl Cluster {
     /// A new cluster, of which nothing runs yet.
-    #[must_use]
     pub fn init() -> Self {
         Self::init_at(&std::env::temp_dir(), None)
     }
 
     /// A new cluster whose daemons will run in the namespace of the rack.
-    #[must_use]
     pub fn init_on(wire: &Wire) -> Self {
         Self::init_at(&std::env::temp_dir(), Some(wire.rack.clone()))
     }
 
     /// A new cluster below a directory, in a namespace.
-    #[must_use]
     pub fn init_at(dir: &Path, namespace: Option<String>) -> Self {
         let stage = Stage::new(dir).unwrap();
         let address = match namespace {
@@ -114,7 +108,6 @@ impl Cluster {
     }
 
     /// A new cluster with its master.
-    #[must_use]
     pub fn begin() -> Self {
         let cluster = Self::init();
         cluster.start_master();
@@ -122,7 +115,6 @@ impl Cluster {
     }
 
     /// A new cluster with its master and the master's agent.
-    #[must_use]
     pub fn begin_with_agent() -> Self {
         let cluster = Self::begin();
         cluster.start_agent(&cluster.master);
@@ -131,7 +123,6 @@ impl Cluster {
     }
 
     /// The directory that holds everything of this cluster.
-    #[must_use]
     pub fn dir(&self) -> PathBuf {
         self.stage.root()
     }
@@ -144,7 +135,6 @@ impl Cluster {
     }
 
     /// A machine that is not in the cluster yet, as `n2`.
-    #[must_use]
     pub fn host(&self, short: &str) -> Host {
         let root = self.dir().join(short);
         std::fs::create_dir_all(&root).unwrap();
@@ -152,7 +142,6 @@ impl Cluster {
     }
 
     /// A program of the cluster, where its machines are.
-    #[must_use]
     pub fn program(&self, program: &str) -> Command {
         self.command(program)
     }
@@ -168,19 +157,16 @@ impl Cluster {
     }
 
     /// The master's `masterd`, with its options.
-    #[must_use]
     pub fn masterd(&self) -> Command {
         self.masterd_of(&self.master)
     }
 
     /// The `masterd` of a machine, with its options.
-    #[must_use]
     pub fn masterd_of(&self, host: &Host) -> Command {
         self.masterd_at(host, PEER_PORT)
     }
 
     /// The same, where other candidates ask it on a port of its own.
-    #[must_use]
     pub fn masterd_at(&self, host: &Host, port: u16) -> Command {
         let mut command = self.command("masterd");
         command.arg("--root").arg(&host.root);
@@ -226,13 +212,11 @@ impl Cluster {
     }
 
     /// The process of the master.
-    #[must_use]
     pub fn master_pid(&self) -> Option<u32> {
         self.stage.pid(&self.master.masterd())
     }
 
     /// The agent of a machine, with its options.
-    #[must_use]
     pub fn noded(&self, host: &Host) -> Command {
         let mut command = self.command("noded");
         command.arg("--root").arg(&host.root);
@@ -271,25 +255,21 @@ impl Cluster {
     }
 
     /// The process of a daemon.
-    #[must_use]
     pub fn pid(&self, name: &str) -> Option<u32> {
         self.stage.pid(name)
     }
 
     /// The output of a daemon.
-    #[must_use]
     pub fn printed(&self, name: &str) -> String {
         std::fs::read_to_string(self.dir().join(format!("{name}.out"))).unwrap_or_default()
     }
 
     /// `gnt` with the words of a line.
-    #[must_use]
     pub fn gnt_command(&self, line: &str) -> Command {
         self.gnt_command_on(&self.master, line)
     }
 
     /// `gnt` with the words of a line, on any machine.
-    #[must_use]
     pub fn gnt_command_on(&self, host: &Host, line: &str) -> Command {
         let mut command = self.command("gnt");
         command.arg("--root").arg(&host.root).args(line.split_whitespace());
@@ -297,19 +277,16 @@ impl Cluster {
     }
 
     /// Runs `gnt` with the words of a line.
-    #[must_use]
     pub fn gnt(&self, line: &str) -> Ended {
         run(self.gnt_command(line))
     }
 
     /// Starts `gnt` with the words of a line.
-    #[must_use]
     pub fn gnt_start(&self, line: &str) -> Running {
         start(self.gnt_command(line))
     }
 
     /// Submits a job by `gnt … --submit` and gives its number.
-    #[must_use]
     pub fn submit(&self, line: &str) -> u64 {
         let ended = self.gnt(&format!("{line} --submit"));
         let _nothing_else = ended.ok();
@@ -319,20 +296,17 @@ impl Cluster {
     }
 
     /// A connection to the master.
-    #[must_use]
     pub fn client(&self) -> Client {
         Client::connect(&self.master.layout().luxi_socket()).unwrap()
     }
 
     /// One job with these fields, as `gnt job list --json` gives it.
-    #[must_use]
     pub fn job(&self, id: u64, fields: &str) -> Value {
         let rows = self.gnt(&format!("job list --archived --json -o {fields} {id}")).json();
         rows.get(0).unwrap_or_else(|| panic!("no job {id}: {rows}")).clone()
     }
 
     /// The status of a job.
-    #[must_use]
     pub fn status(&self, id: u64) -> String {
         self.job(id, "status")["status"].as_str().unwrap().to_owned()
     }
@@ -353,7 +327,6 @@ impl Cluster {
     }
 
     /// The address at which the agent of a machine serves boot scripts.
-    #[must_use]
     pub fn boot_address(&self, host: &Host) -> IpAddr {
         host.address.into()
     }

@@ -18,7 +18,6 @@ pub struct Ganeti {
 
 impl Ganeti {
     /// None where it is not there, which is said.
-    #[must_use]
     pub fn find(what: &str) -> Option<Self> {
         if let Some(why) = needs::missing(&["gnt-job"]) {
             skip(what, &why);
@@ -30,13 +29,11 @@ impl Ganeti {
     }
 
     /// One of its programs.
-    #[must_use]
     pub fn command(&self, program: &str) -> Command {
         needs::command(program)
     }
 
     /// The interpreter that finds its modules.
-    #[must_use]
     pub fn python(&self) -> Command {
         let mut python = needs::beside("gnt-job", "/usr/bin/python3");
         python.env("PYTHONPATH", &self.modules);

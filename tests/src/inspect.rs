@@ -24,7 +24,6 @@ impl QueueFiles {
     ///
     /// # Panics
     /// If one is not.
-    #[must_use]
     pub fn read(host: &Host) -> Self {
         let queue = host.layout().data().join("queue");
         let serial = fs::read_to_string(queue.join("serial")).unwrap();
@@ -46,7 +45,6 @@ impl QueueFiles {
 }
 
 /// All files of the store by their path, but for the journal and what the store keeps for itself.
-#[must_use]
 pub fn documents(host: &Host) -> BTreeMap<String, Vec<u8>> {
     let data = host.layout().data();
     let mut found = BTreeMap::new();
@@ -55,7 +53,6 @@ pub fn documents(host: &Host) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// The store's description of itself.
-#[must_use]
 pub fn store(host: &Host) -> Value {
     let path = host.layout().data().join("store.json");
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()

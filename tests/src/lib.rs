@@ -31,7 +31,6 @@ pub mod testbed;
 pub mod wire;
 
 /// Whether this process is root, which network namespaces, mounts and other users need.
-#[must_use]
 pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
@@ -45,7 +44,6 @@ pub fn skip(what: &str, why: &str) {
 const LONG: &str = "GANTRY_TEST_LONG";
 
 /// How often something random is tried: `usual` times, or `many` where there is time for it.
-#[must_use]
 pub fn tries(usual: u64, many: u64) -> u64 {
     if std::env::var_os(LONG).is_some() { many } else { usual }
 }

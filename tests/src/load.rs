@@ -125,7 +125,6 @@ fn look(client: &mut Doubting<'_>, id: u64, seen: &mut Acknowledged) -> Option<(
 
 /// Submits, looks and archives, a step after the other, until the master is gone; what is answered
 /// after `over` was set does not count.
-#[must_use]
 pub fn load(socket: &Path, mut seed: Seed, over: &AtomicBool) -> Acknowledged {
     let mut seen = Acknowledged::default();
     let Ok(client) = Client::connect(socket) else { return seen };
@@ -143,7 +142,6 @@ pub fn load(socket: &Path, mut seed: Seed, over: &AtomicBool) -> Acknowledged {
 ///
 /// # Panics
 /// If a client does.
-#[must_use]
 pub fn killed_under_load(cluster: &Cluster, least: Duration, seed: &mut Seed) -> Acknowledged {
     let socket = &cluster.master.layout().luxi_socket();
     let seeds: Vec<Seed> = (0..CLIENTS).map(|_| seed.branch()).collect();

@@ -68,13 +68,11 @@ impl LoopFs {
     }
 
     /// Its mount point.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.dir.path().join("mounted")
     }
 
     /// Something to cut the power by; it must be dropped before [`LoopFs::come_back`].
-    #[must_use]
     pub fn switch(&self) -> Switch {
         Switch(File::open(self.path()).unwrap())
     }
@@ -118,7 +116,6 @@ impl Switch {
 }
 
 /// Files below a directory.
-#[must_use]
 pub fn count_files(directory: &Path) -> usize {
     let entries = read_dir(directory).unwrap().map(Result::unwrap);
     entries.map(|e| if e.path().is_dir() { count_files(&e.path()) } else { 1 }).sum()

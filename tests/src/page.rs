@@ -15,13 +15,11 @@ pub type Series = String;
 pub struct Page {
     /// Names of the families.
     pub families: BTreeSet<String>,
-    /// The numbers.
     pub numbers: BTreeMap<Series, f64>,
 }
 
 impl Page {
     /// Asks the program at `address`; panics where it does not answer by the rules.
-    #[must_use]
     pub fn of(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).unwrap();
         let request =
@@ -68,7 +66,6 @@ impl Page {
     }
 
     /// The number of a series.
-    #[must_use]
     pub fn get(&self, series: &str) -> f64 {
         let found = self.numbers.get(series);
         *found.unwrap_or_else(|| panic!("no {series} among {:?}", self.numbers.keys()))

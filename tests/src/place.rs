@@ -45,7 +45,6 @@ fn built_in(run: &str) -> Programs {
 }
 
 /// A loopback address that no other test uses now.
-#[must_use]
 pub fn address() -> Ipv4Addr {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let taken = TAKEN.fetch_add(1, Ordering::Relaxed);

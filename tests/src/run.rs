@@ -37,7 +37,6 @@ pub struct Ended {
 }
 
 /// Starts a command without standard input.
-#[must_use]
 pub fn start(mut command: Command) -> Running {
     let text = format!("{command:?}");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -47,8 +46,6 @@ pub fn start(mut command: Command) -> Running {
     Running { child, command: text, stdout, stderr }
 }
 
-/// Runs a command to its end.
-#[must_use]
 pub fn run(command: Command) -> Ended {
     start(command).end()
 }
@@ -63,7 +60,6 @@ fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
 
 impl Running {
     /// The process.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -92,7 +88,6 @@ impl Running {
     }
 
     /// Waits for its end, which must come within [`COMMAND_TIME`].
-    #[must_use]
     pub fn end(mut self) -> Ended {
         let begun = Instant::now();
         while self.is_running() {
@@ -111,27 +106,23 @@ impl Running {
 
 impl Ended {
     /// Its exit status as shells count it: a signal is 128 and its number.
-    #[must_use]
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or_default())
     }
 
     /// Standard output of a command that succeeded.
-    #[must_use]
     pub fn ok(&self) -> &str {
         assert_eq!(self.code(), 0, "{self:#?}");
         &self.stdout
     }
 
     /// Standard error of a command that failed with this status.
-    #[must_use]
     pub fn failed(&self, code: i32) -> &str {
         assert_eq!(self.code(), code, "{self:#?}");
         &self.stderr
     }
 
     /// Standard output of a command that succeeded, as JSON.
-    #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_str(self.ok()).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }

@@ -29,7 +29,6 @@ pub struct Sealed {
 }
 
 /// Why there can be no sealed process here.
-#[must_use]
 pub fn missing() -> Option<String> {
     if !is_root() {
         return Some("namespaces and mounts need root".to_owned());
@@ -60,7 +59,6 @@ impl Sealed {
     ///
     /// # Panics
     /// If it does not start.
-    #[must_use]
     pub fn start(program: &Path, arguments: &[OsString]) -> Self {
         let mut command = command(program.as_os_str(), arguments);
         // Signals of a terminal to its group must not reach the daemons inside.
@@ -71,13 +69,11 @@ impl Sealed {
     }
 
     /// The pipe: to drop it asks the process to end.
-    #[must_use]
     pub fn leash(&mut self) -> Option<ChildStdin> {
         self.held.take()
     }
 
     /// The process: if it is killed, so is all inside.
-    #[must_use]
     pub fn id(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).expect("process ids are below 2^22"))
     }
@@ -94,7 +90,6 @@ impl Sealed {
 }
 
 /// Whether this process was started sealed: it is the first of its processes.
-#[must_use]
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some() && std::process::id() == 1
 }

@@ -10,7 +10,6 @@ pub struct Seed(u64);
 impl Seed {
     /// A new seed each time, unless `GANTRY_TEST_SEED` says which; printed, so that a failure can
     /// be repeated.
-    #[must_use]
     pub fn new() -> Self {
         let given = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
         let now = stdx::Clock::system().now_micros().unsigned_abs();
@@ -20,13 +19,11 @@ impl Seed {
     }
 
     /// The source with this seed.
-    #[must_use]
     pub const fn of(number: u64) -> Self {
         Self(number)
     }
 
     /// A source of its own, that follows from this one.
-    #[must_use]
     pub fn branch(&mut self) -> Self {
         Self(self.below(u64::MAX))
     }

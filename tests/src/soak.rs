@@ -43,7 +43,6 @@ pub struct Arguments {
 }
 
 /// Carries it out; the exit code says whether there was no finding.
-#[must_use]
 pub fn run(arguments: &Arguments) -> ExitCode {
     if sealed::is_inside() {
         return inside(arguments);
@@ -92,7 +91,6 @@ pub struct Asked(Arc<AtomicBool>);
 
 impl Asked {
     /// Whether it was asked for.
-    #[must_use]
     pub fn to_end(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

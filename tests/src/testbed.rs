@@ -77,7 +77,6 @@ impl Testbed {
     ///
     /// # Panics
     /// If it does not come to be.
-    #[must_use]
     pub fn begin() -> Self {
         let testbed = Self::new();
         testbed.init();
@@ -94,7 +93,6 @@ impl Testbed {
     ///
     /// # Panics
     /// If it does not come to be.
-    #[must_use]
     pub fn begin_alone() -> Self {
         let testbed = Self::new();
         testbed.init();
@@ -199,7 +197,6 @@ impl Testbed {
     }
 
     /// Whether the `masterd` of a node runs.
-    #[must_use]
     pub fn runs_masterd(&self, node: usize) -> bool {
         self.daemons.is_running(&masterd_of(node))
     }
@@ -229,7 +226,6 @@ impl Testbed {
     }
 
     /// Runs `gnt` with the words of a line on a node.
-    #[must_use]
     pub fn gnt(&self, node: usize, line: &str) -> Ended {
         let mut gnt = place::programs().command("gnt");
         gnt.env_remove("GANTRY_ROOT").arg("--root").arg(&self.sites[node].host.root);
@@ -279,7 +275,6 @@ impl Testbed {
     }
 
     /// The mount point of a node's disk.
-    #[must_use]
     pub fn mounted(&self, node: usize) -> PathBuf {
         self.sites[node].disk.path()
     }
@@ -294,13 +289,11 @@ impl Testbed {
     }
 
     /// The short name of a node.
-    #[must_use]
     pub fn name(&self, node: usize) -> &str {
         self.sites[node].host.name.trim_end_matches(".example")
     }
 
     /// Whether a node answers as the master.
-    #[must_use]
     pub fn is_master(&self, node: usize) -> bool {
         candidates::is_master(&self.sites[node].host)
     }
@@ -383,7 +376,6 @@ impl Testbed {
     }
 
     /// The directory of the logs.
-    #[must_use]
     pub fn logs(&self) -> &Path {
         self.dir.path()
     }
@@ -400,7 +392,6 @@ impl Drop for Testbed {
 }
 
 /// A word that names this moment.
-#[must_use]
 pub fn stamp() -> i64 {
     stdx::Clock::system().now_micros()
 }
@@ -458,13 +449,11 @@ fn site(node: usize) -> Site {
 }
 
 /// The name of a node's `masterd` among the daemons.
-#[must_use]
 pub fn masterd_of(node: usize) -> String {
     format!("masterd-{}", node + 1)
 }
 
 /// The name of a node's agent.
-#[must_use]
 pub fn noded_of(node: usize) -> String {
     format!("noded-{}", node + 1)
 }

@@ -34,7 +34,6 @@ pub struct Wire {
 /// The lease of a DHCP client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leased {
-    /// The address.
     pub address: Ipv4Addr,
     /// Option 67.
     pub boot_file: String,
@@ -48,7 +47,6 @@ fn unique() -> String {
 
 impl Wire {
     /// Why there can be no wire here.
-    #[must_use]
     pub fn missing() -> Option<&'static str> {
         if !crate::is_root() {
             return Some("network namespaces need root");
@@ -67,7 +65,6 @@ impl Wire {
     }
 
     /// Makes both namespaces and the cable.
-    #[must_use]
     pub fn new() -> Self {
         let unique = format!("gt{}", unique());
         let wire = Self { rack: format!("{unique}-r"), client: format!("{unique}-c") };
@@ -85,7 +82,6 @@ impl Wire {
     }
 
     /// `command` as it runs in a namespace.
-    #[must_use]
     pub fn within(namespace: &str, command: &Command) -> Command {
         let mut inside = Command::new("ip");
         inside.args(["netns", "exec", namespace]);
@@ -115,7 +111,6 @@ impl Wire {
     }
 
     /// Gets a lease with `udhcpc` and configures the interface by it.
-    #[must_use]
     pub fn lease(&self, dir: &std::path::Path) -> Leased {
         let (script, out) = (dir.join("udhcpc.sh"), dir.join("udhcpc.out"));
         stdx::atomic::write(&script, SCRIPT.as_bytes(), 0o755).unwrap();
@@ -138,7 +133,6 @@ impl Wire {
     }
 
     /// Fetches a document with `curl`.
-    #[must_use]
     pub fn curl(&self, url: &str) -> Ended {
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--show-error", "--fail-with-body", "--max-time", "20", url]);

@@ -120,7 +120,6 @@ fn succeed(mut command: Command, name: &str) -> Result<(), String> {
 
 /// A command in the Debian that lies in `root`; its words are still to be added. Each pair is a directory of
 /// this machine, and where it is visible there. Further programs lie in `first`.
-#[must_use]
 pub fn within(root: &Path, visible: &[(PathBuf, PathBuf)], first: Option<&Path>) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c", WITHIN]).arg(root);
@@ -148,7 +147,6 @@ fn copy_to(fresh: &Path, to: &Path) -> io::Result<()> {
 /// The command that starts the Debian in `machine` as a container, for so many seconds at most. The
 /// words of `options` are for systemd-nspawn, those of `parameters` what a kernel would be given. Its network
 /// is that of a namespace, or of this process.
-#[must_use]
 pub fn boot(
     machine: &Path,
     seconds: u32,

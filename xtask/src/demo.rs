@@ -196,21 +196,18 @@ impl Play {
     }
 
     /// The root of a node.
-    #[must_use]
     pub fn root(&self, node: u8) -> PathBuf {
         self.stage.root().join(format!("n{node}"))
     }
 
     /// Address of a node: on loopback, and another one for each demonstration, so that several can
     /// run on one machine.
-    #[must_use]
     pub fn address(&self, node: u8) -> Ipv4Addr {
         let [_, _, high, low] = std::process::id().to_be_bytes();
         Ipv4Addr::new(127, high | 0x80, low, node)
     }
 
     /// An address of rack 0, on loopback too.
-    #[must_use]
     pub fn rack_address(&self, host: u8) -> Ipv4Addr {
         Ipv4Addr::new(10, 79, 0, host)
     }

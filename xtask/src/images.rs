@@ -1,19 +1,16 @@
 //! Files that pass for those of an image, where nothing boots them: small, and plain text.
 
 /// A kernel with this text in it: an Image of ARM64.
-#[must_use]
 pub fn kernel(text: &str) -> String {
     format!("{:<56}ARM\x64 {text}\n", "MZ")
 }
 
 /// An initial file system with this text in it: a cpio archive that holds nothing.
-#[must_use]
 pub fn initrd(text: &str) -> String {
     format!("070701 {text}\n")
 }
 
 /// A unified kernel image with this text in it: an EFI program for 32 bits, whose kernel is empty.
-#[must_use]
 pub fn uki(text: &str) -> String {
     let dos = format!("MZ{}\x40\0\0\0", "\0".repeat(58));
     let coff = format!("PE\0\0\x4c\x01\x01\0{}\x70\0\0\0", "\0".repeat(12));

@@ -65,7 +65,6 @@ enum Command {
 }
 
 /// Carries out what was asked for.
-#[must_use]
 pub fn run(arguments: Arguments) -> ExitCode {
     let ended = match arguments.command {
         Command::Test(arguments) => return test::run(&arguments),
@@ -92,7 +91,6 @@ pub fn run(arguments: Arguments) -> ExitCode {
 }
 
 /// The workspace's root.
-#[must_use]
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("this crate lies in the workspace").to_owned()

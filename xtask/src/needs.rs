@@ -117,19 +117,16 @@ pub fn provide(program: &str) -> Result<PathBuf, String> {
 }
 
 /// Why one of these programs is not there, and what to do; none if all are.
-#[must_use]
 pub fn missing(programs: &[&str]) -> Option<String> {
     lacking(&of(programs)).first().map(Lack::to_string)
 }
 
 /// A command by one of these programs.
-#[must_use]
 pub fn command(program: &str) -> Command {
     Command::new(find(program).unwrap_or_else(|| program.into()))
 }
 
 /// The file of a program, the way it runs: one that is unpacked is there because no other works.
-#[must_use]
 pub fn find(program: &str) -> Option<PathBuf> {
     dirs().into_iter().map(|dir| dir.join(program)).find(|file| is_program(file))
 }
@@ -157,7 +154,6 @@ fn dirs() -> Vec<PathBuf> {
 
 /// A command beside a program, as the installation that has it sees it: where it was unpacked, its files and
 /// modules are visible to nobody else.
-#[must_use]
 pub fn beside(program: &str, command: &str) -> Command {
     let Some(tree) = tree(program) else { return Command::new(command) };
     let mut run = Command::new(tree.join("run"));

@@ -121,19 +121,16 @@ impl Programs {
     }
 
     /// The programs of an earlier build.
-    #[must_use]
     pub fn built(profile: Profile) -> Self {
         Self { dir: target_dir().join(profile.names().1), own_disk: None }
     }
 
     /// The directory of the programs.
-    #[must_use]
     pub fn dir(&self) -> &std::path::Path {
         &self.dir
     }
 
     /// A command that runs the program `name`.
-    #[must_use]
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.dir.join(name));
         // The master calls what switches machines by its name.
@@ -146,7 +143,6 @@ impl Programs {
     }
 
     /// The same programs, each process of which has a disk for itself, if one is given.
-    #[must_use]
     pub fn with_disk(self, own_disk: Option<OwnDisk>) -> Self {
         Self { own_disk, ..self }
     }

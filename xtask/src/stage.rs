@@ -96,7 +96,6 @@ impl Stage {
     }
 
     /// The root of everything here.
-    #[must_use]
     pub fn root(&self) -> PathBuf {
         self.0.lock().path.clone()
     }
@@ -122,14 +121,12 @@ impl Stage {
     }
 
     /// The process of a daemon.
-    #[must_use]
     pub fn pid(&self, name: &str) -> Option<u32> {
         let inner = self.0.lock();
         inner.daemons.iter().find(|(known, _)| known == name).map(|(_, child)| child.id())
     }
 
     /// Whether a daemon has ended, or never ran.
-    #[must_use]
     pub fn has_ended(&self, name: &str) -> bool {
         let mut inner = self.0.lock();
         let child = inner.daemons.iter_mut().find(|(known, _)| known == name);

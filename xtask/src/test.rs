@@ -87,7 +87,6 @@ struct Ended {
 }
 
 /// Runs what is asked for; the exit code says whether all of it holds.
-#[must_use]
 pub fn run(arguments: &Arguments) -> ExitCode {
     let (chosen, tests) = choose(arguments);
     let (quick, long) = (arguments.quick, arguments.long);

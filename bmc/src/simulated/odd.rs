@@ -57,7 +57,6 @@ impl Odd {
 /// Which requests are answered oddly, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OddAnswers {
-    /// How.
     pub odd: Odd,
     /// The end of the paths that count; empty for all.
     pub at: &'static str,

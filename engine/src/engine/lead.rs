@@ -120,7 +120,6 @@ impl Engine {
     }
 
     /// The epoch in which this member leads, if it does.
-    #[must_use]
     pub fn leads(&self) -> Option<Epoch> {
         let leads = leading(&self.raft.server_metrics().borrow_watched());
         // A panic of the engine leaves its last words standing.

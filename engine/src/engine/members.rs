@@ -42,7 +42,6 @@ impl Members {
 
     /// The voters in whom a change ends that was begun and not ended, for `leader` to have it committed:
     /// whoever began it may be gone. The new ones, or those before where it has no vote among these.
-    #[must_use]
     pub fn unsettled(&self, leader: u64) -> Option<&BTreeSet<u64>> {
         let [before, after] = self.changing.as_ref()?;
         Some(if after.contains(&leader) { after } else { before })

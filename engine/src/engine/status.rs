@@ -44,7 +44,6 @@ pub struct EngineStatus {
 impl EngineStatus {
     /// The epoch in which this member takes proposals: it leads, and a majority has said so within
     /// a lease.
-    #[must_use]
     pub fn takes_proposals(&self) -> Option<Epoch> {
         self.leads.filter(|_| self.heard_ms.is_some_and(|ms| ms <= super::LEASE_MS))
     }
@@ -67,7 +66,6 @@ fn ms(time: Duration) -> u64 {
 
 impl Engine {
     /// How this member stands.
-    #[must_use]
     pub fn status(&self) -> EngineStatus {
         let leads = self.leads();
         let metrics = self.raft.metrics();

@@ -24,7 +24,6 @@ pub fn set_chance(chance: Option<Chance>) {
     CHANCE.set(chance);
 }
 
-/// A seed of what is next.
 fn next_seed() -> u64 {
     let drawn = CHANCE.with_borrow_mut(|chance| chance.as_mut().map(|c| c.below(usize::MAX)));
     drawn.map_or_else(seed_of_system, |drawn| drawn as u64)

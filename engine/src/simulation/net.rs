@@ -79,7 +79,6 @@ impl<Q, A> fmt::Debug for Net<Q, A> {
 
 impl<Q, A> Net<Q, A> {
     /// One in which nothing is cut or lost.
-    #[must_use]
     pub fn new(chance: Chance) -> Self {
         Self(Arc::new(Mutex::new(State {
             now_ms: 0,
@@ -120,7 +119,6 @@ impl<Q, A> Net<Q, A> {
 
     /// Moves on to this time: answers arrive where they are waited for; gives the questions that
     /// arrive. A question that is dropped tells its asker that nobody is there.
-    #[must_use]
     pub fn arrive(&self, now_ms: u64) -> Vec<Letter<Q, A>> {
         let mut state = self.0.lock();
         state.now_ms = now_ms;

@@ -20,7 +20,6 @@ impl Node {
     ///
     /// # Panics
     /// The system has no room for it.
-    #[must_use]
     pub fn new() -> Self {
         let built = Builder::new_current_thread().enable_time().start_paused(true).build();
         Self(built.expect("a runtime without threads or sockets needs nothing but memory"))

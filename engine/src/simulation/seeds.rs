@@ -13,7 +13,6 @@ thread_local! {
 }
 
 /// Whether anything panicked in what this thread simulates.
-#[must_use]
 pub fn has_panicked() -> bool {
     PANICKED.get()
 }

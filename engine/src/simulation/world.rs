@@ -76,7 +76,6 @@ fn store_options() -> StoreOptions {
 pub struct Alive<L> {
     /// The owner's part of it.
     pub life: L,
-    /// Its engine.
     pub engine: Arc<Engine>,
     hand: RecorderHand,
     frozen_ms: u64,
@@ -88,7 +87,6 @@ pub struct Alive<L> {
 /// A member, with its process or without.
 #[derive(Debug)]
 pub struct Member<L> {
-    /// Its disk.
     pub disk: SimDisk,
     /// Its process.
     pub alive: Option<Alive<L>>,
@@ -109,7 +107,6 @@ pub struct World<L> {
 
 impl<L> World<L> {
     /// One without members. All that happens on this thread from here on follows from `chance`.
-    #[must_use]
     pub fn new(mut chance: Chance) -> Self {
         super::set_chance(Some(branch(&mut chance)));
         let wires = Net::new(branch(&mut chance));
@@ -168,13 +165,11 @@ impl<L> World<L> {
     }
 
     /// The process of a member.
-    #[must_use]
     pub fn alive(&self, id: u64) -> Option<&Alive<L>> {
         self.members.get(&id)?.alive.as_ref()
     }
 
     /// Some of those whose process runs.
-    #[must_use]
     pub fn any_alive(&mut self) -> Option<u64> {
         let alive: Vec<u64> = self.engines().map(|(id, _)| id).collect();
         (!alive.is_empty()).then(|| alive[self.chance.below(alive.len())])
@@ -264,7 +259,6 @@ impl<L> World<L> {
     }
 
     /// Whether all run, somebody leads, and all have applied the same log.
-    #[must_use]
     pub fn is_alike(&self) -> bool {
         let status: Vec<_> = self.status().map(|(_, status)| status).collect();
         let last = status.iter().map(|one| one.last).max().unwrap_or_default();
@@ -274,7 +268,6 @@ impl<L> World<L> {
     }
 
     /// The member that leads and is heard by a majority.
-    #[must_use]
     pub fn leader(&self) -> Option<(u64, Arc<Engine>)> {
         let mut status = self.status();
         let (id, _) = status.find(|(_, status)| status.takes_proposals().is_some())?;
@@ -290,7 +283,6 @@ impl<L> World<L> {
     }
 
     /// The members that do not run.
-    #[must_use]
     pub fn down(&self) -> Vec<u64> {
         let down = self.members.iter().filter(|(_, member)| member.alive.is_none());
         down.map(|(id, _)| *id).collect()

@@ -58,7 +58,6 @@ struct Asked {
 pub(crate) struct Notes(Arc<Mutex<Asked>>);
 
 impl Notes {
-    /// Applies a batch.
     pub(crate) fn applying<T>(&self, batch: &Batch, apply: impl FnOnce() -> T) -> T {
         self.0.lock().noted.note(batch);
         let applied = apply();
@@ -102,7 +101,6 @@ pub struct Noting {
 
 impl Noting {
     /// The keys that changed, of all that is applied by now; none where that cannot be told.
-    #[must_use]
     pub fn changed(self) -> Option<BTreeSet<Key>> {
         match self.end() {
             Noted::Keys(keys) => Some(keys),

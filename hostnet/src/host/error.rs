@@ -18,7 +18,6 @@ pub enum HostError {
     Lacking {
         /// The kind of the link.
         kind: &'static str,
-        /// The link.
         link: String,
     },
     /// Nothing was touched.
@@ -29,14 +28,10 @@ pub enum HostError {
     },
     /// Another process holds the directory.
     #[error("another process changes the network of this host, with {directory}")]
-    Held {
-        /// The directory.
-        directory: PathBuf,
-    },
+    Held { directory: PathBuf },
     /// The directory cannot be used.
     #[error("cannot open the lock in {directory}")]
     Lock {
-        /// The directory.
         directory: PathBuf,
         /// Why.
         #[source]
@@ -51,7 +46,6 @@ pub enum HostError {
     /// The kernel refused a step.
     #[error("cannot {step}")]
     Step {
-        /// The step.
         step: String,
         /// Why.
         #[source]

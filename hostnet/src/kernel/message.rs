@@ -18,7 +18,6 @@ use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use crate::model::address::{Address, Route, Rule, TABLE_MAIN};
 use crate::model::link::{Kind, Link, LinkName, Tuning, Vxlan, Word as _};
 
-/// A link with those attributes.
 pub(super) fn with(attributes: impl IntoIterator<Item = LinkAttribute>) -> LinkMessage {
     let mut message = LinkMessage::default();
     message.attributes.extend(attributes);

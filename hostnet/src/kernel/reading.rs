@@ -40,7 +40,6 @@ impl Reading {
         self.routes.iter().filter_map(|message| saved::saved(message, &self.names)).collect()
     }
 
-    /// The numbers of links.
     pub(super) fn numbers(&self) -> BTreeMap<LinkName, u32> {
         self.names.iter().map(|(number, name)| (name.clone(), *number)).collect()
     }

@@ -15,7 +15,6 @@ pub enum KernelError {
     /// There is no way to ask it.
     #[error("cannot open a socket of rtnetlink")]
     Socket(#[source] std::io::Error),
-    /// It refused.
     #[error("the kernel refuses")]
     Refused(#[source] std::io::Error),
     /// It did not answer.

@@ -16,14 +16,11 @@ pub enum Step {
     Delete(Box<Link>),
     /// Brings a link up or down.
     SetUp {
-        /// The link.
         link: LinkName,
-        /// Up.
         up: bool,
     },
     /// Gives a link another address of Ethernet.
     SetMac {
-        /// The link.
         link: LinkName,
         /// The earlier one; none where the link has one that it had before it joined a bond.
         from: Option<MacAddress>,
@@ -32,7 +29,6 @@ pub enum Step {
     },
     /// Gives a link another largest packet.
     SetMtu {
-        /// The link.
         link: LinkName,
         /// The earlier one, or none, as for the address.
         from: Option<u32>,
@@ -43,7 +39,6 @@ pub enum Step {
     SetStp {
         /// The bridge.
         link: LinkName,
-        /// On.
         on: bool,
     },
     /// Lets a bond use another member first.
@@ -57,49 +52,33 @@ pub enum Step {
     },
     /// Makes a link a member of a bridge or bond.
     Attach {
-        /// The link.
         member: LinkName,
         /// The bridge or bond.
         controller: LinkName,
     },
     /// Makes it a member no longer.
     Detach {
-        /// The link.
         member: LinkName,
         /// The bridge or bond.
         controller: LinkName,
     },
-    /// Adds an address.
     AddAddress {
-        /// The link.
         link: LinkName,
-        /// The address.
         address: Address,
     },
-    /// Removes an address.
     RemoveAddress {
-        /// The link.
         link: LinkName,
-        /// The address.
         address: Address,
     },
-    /// Adds a route.
     AddRoute {
-        /// The link.
         link: LinkName,
-        /// The route.
         route: Route,
     },
-    /// Removes a route.
     RemoveRoute {
-        /// The link.
         link: LinkName,
-        /// The route.
         route: Route,
     },
-    /// Adds a rule.
     AddRule(Rule),
-    /// Removes a rule.
     RemoveRule(Rule),
 }
 

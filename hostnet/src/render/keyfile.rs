@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 
-/// A file with sections.
 #[derive(Debug, Default)]
 pub(super) struct KeyFile(Vec<Section>);
 

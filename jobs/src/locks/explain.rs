@@ -19,7 +19,6 @@ const SENTENCE_MAX: usize = 5;
 pub struct Wait {
     /// The lock that it asks for.
     pub lock: LockName,
-    /// How.
     pub mode: Mode,
     /// The place where it is stopped: the lock itself or, when that is a set, one of its members.
     pub at: LockName,
@@ -74,7 +73,6 @@ fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
 /// One lock that is held or waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockState {
-    /// Which.
     pub name: LockName,
     /// How it is held; none: it is waited for only.
     pub mode: Option<Mode>,
@@ -86,7 +84,6 @@ pub struct LockState {
 
 impl LockQueue {
     /// Why `owner` waits; none if it does not.
-    #[must_use]
     pub fn explain(&self, owner: Owner) -> Option<Wait> {
         let waiter = self.waiting.get(&owner)?;
         let (lock, mode) = waiter.walk[waiter.at].clone();
@@ -111,14 +108,12 @@ impl LockQueue {
     }
 
     /// Whether somebody keeps everybody else from `name`, by itself or by its set.
-    #[must_use]
     pub fn is_exclusive(&self, name: &LockName) -> bool {
         let holds = |name: &LockName| self.table.owners(name).any(|(_, m)| m == Mode::Exclusive);
         holds(name) || holds(&LockName::set(name.level))
     }
 
     /// All locks that are held or waited for, in their order.
-    #[must_use]
     pub fn snapshot(&self) -> Vec<LockState> {
         let names: BTreeSet<LockName> = self.table.names().chain(self.lines.names()).collect();
         names.into_iter().map(|name| self.state(name)).collect()

@@ -19,13 +19,11 @@ impl Grant {
     }
 
     /// The owner of these locks.
-    #[must_use]
     pub fn owner(&self) -> Owner {
         self.owner
     }
 
     /// All that is held, in order.
-    #[must_use]
     pub fn held(&self) -> Vec<(LockName, Mode)> {
         self.locks.state().queue.holdings(self.owner)
     }

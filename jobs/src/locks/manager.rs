@@ -39,7 +39,6 @@ pub enum LockError {
     Removed {
         /// Who asked.
         owner: Owner,
-        /// For what.
         name: LockName,
     },
 }
@@ -91,7 +90,6 @@ impl State {
 
 impl Locks {
     /// Nothing is held.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -208,25 +206,21 @@ impl Locks {
     }
 
     /// How many requests wait.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.state().wakers.len()
     }
 
     /// Why `owner` waits; none if it does not.
-    #[must_use]
     pub fn explain(&self, owner: Owner) -> Option<Wait> {
         self.state().queue.explain(owner)
     }
 
     /// Whether somebody keeps everybody else from `name`.
-    #[must_use]
     pub fn is_exclusive(&self, name: &LockName) -> bool {
         self.state().queue.is_exclusive(name)
     }
 
     /// All locks that are held or waited for, in their order.
-    #[must_use]
     pub fn snapshot(&self) -> Vec<LockState> {
         self.state().queue.snapshot()
     }

@@ -78,32 +78,27 @@ pub struct LockName {
 
 impl LockName {
     /// The big lock, which every job takes shared unless it needs the cluster for itself.
-    #[must_use]
     pub fn big() -> Self {
         static BIG: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("BGL"));
         Self { level: Level::Cluster, target: Target::Member(Arc::clone(&BIG)) }
     }
 
     /// The configuration, the last lock of all.
-    #[must_use]
     pub fn config() -> Self {
         Self::set(Level::Config)
     }
 
     /// The set lock of a level.
-    #[must_use]
     pub fn set(level: Level) -> Self {
         Self { level, target: Target::Set }
     }
 
     /// The lock of one member.
-    #[must_use]
     pub fn member(level: Level, name: impl Into<Arc<str>>) -> Self {
         Self { level, target: Target::Member(name.into()) }
     }
 
     /// Whether this is a set lock.
-    #[must_use]
     pub fn is_set(&self) -> bool {
         self.target == Target::Set
     }

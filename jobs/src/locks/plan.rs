@@ -23,7 +23,6 @@ pub enum Refused {
     Order {
         /// Who asks.
         owner: Owner,
-        /// For what.
         asked: LockName,
         /// The highest lock that it holds.
         highest: LockName,
@@ -33,7 +32,6 @@ pub enum Refused {
     OwnSet {
         /// Who asks.
         owner: Owner,
-        /// For what.
         asked: LockName,
     },
     /// Two owners who wait for each other to let go.
@@ -41,7 +39,6 @@ pub enum Refused {
     UpgradeRace {
         /// Who asks.
         owner: Owner,
-        /// For what.
         asked: LockName,
         /// Who asked before.
         other: Owner,
@@ -51,7 +48,6 @@ pub enum Refused {
     SetUpgrade {
         /// Who asks.
         owner: Owner,
-        /// For what.
         asked: LockName,
         /// The lock at which somebody else is in the way.
         at: LockName,
@@ -61,7 +57,6 @@ pub enum Refused {
     Removed {
         /// Who asks.
         owner: Owner,
-        /// For what.
         asked: LockName,
     },
     /// One request at a time.
@@ -75,7 +70,6 @@ pub enum Refused {
     NotHeld {
         /// Who asks.
         owner: Owner,
-        /// For what.
         name: LockName,
     },
     /// Too few of the locks are free.
@@ -106,7 +100,6 @@ pub enum Refused {
     },
 }
 
-/// Locks, each with how it is wanted.
 pub(super) type Wanted = Vec<(LockName, Mode)>;
 
 /// The locks that are left to take of a request that may be granted.

@@ -20,7 +20,6 @@ use super::table::Table;
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It is granted.
     Granted,
     /// It waits; a [`Woken`] follows unless it is withdrawn.
     Waiting,
@@ -78,7 +77,6 @@ pub struct LockQueue {
 
 impl LockQueue {
     /// Nothing is held.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -260,19 +258,16 @@ impl LockQueue {
     }
 
     /// How `owner` holds this very lock.
-    #[must_use]
     pub fn held(&self, owner: Owner, name: &LockName) -> Option<Mode> {
         self.table.held(owner, name)
     }
 
     /// All that `owner` holds, in order.
-    #[must_use]
     pub fn holdings(&self, owner: Owner) -> Vec<(LockName, Mode)> {
         self.table.of(owner).map(|(name, mode)| (name.clone(), mode)).collect()
     }
 
     /// How `owner` holds the locks that it waits for.
-    #[must_use]
     pub fn before_grant(&self, owner: Owner) -> Vec<(LockName, Option<Mode>)> {
         let waiter = self.waiting.get(&owner).into_iter();
         let names = waiter.flat_map(|waiter| waiter.walk.iter().chain(&waiter.covered));
@@ -280,19 +275,16 @@ impl LockQueue {
     }
 
     /// Whether `owner` holds nothing and waits for nothing.
-    #[must_use]
     pub fn is_idle(&self, owner: Owner) -> bool {
         self.table.highest(owner).is_none() && !self.waits(owner)
     }
 
     /// Whether `owner` waits.
-    #[must_use]
     pub fn waits(&self, owner: Owner) -> bool {
         self.waiting.contains_key(&owner)
     }
 
     /// The outcomes of waiting requests since the last call, in the order of their turns.
-    #[must_use]
     pub fn take_woken(&mut self) -> Vec<Woken> {
         std::mem::take(&mut self.woken)
     }

@@ -36,7 +36,6 @@ pub enum Turn {
 impl Contact {
     /// The contact of a master that heard the last acknowledgement of a majority so long ago, in
     /// milliseconds. A lone voter is its own majority: 0.
-    #[must_use]
     pub fn after(silence_ms: u64) -> Self {
         if silence_ms <= REFUSE_AFTER_MS {
             Self::Heard
@@ -48,26 +47,22 @@ impl Contact {
     }
 
     /// Whether changes are appended; otherwise they are *refused*: nothing happened.
-    #[must_use]
     pub fn takes_changes(self) -> bool {
         self == Self::Heard
     }
 
     /// Whether calls to agents are started. Calls that run go on: agents end them when they obey
     /// another.
-    #[must_use]
     pub fn starts_calls(self) -> bool {
         self == Self::Heard
     }
 
     /// Whether answers to queries must say that they may be old.
-    #[must_use]
     pub fn answers_are_stale(self) -> bool {
         self != Self::Heard
     }
 
     /// The actions, in order, when `self` becomes `next`.
-    #[must_use]
     pub fn turns(self, next: Self) -> &'static [Turn] {
         match (self, next) {
             (Self::Heard, Self::Refusing) => &[Turn::Refuse],
@@ -85,7 +80,6 @@ impl Contact {
 
     /// The contact that counts after `self`, when the silence is so long now: once dropped, the
     /// address stays away until the majority is heard.
-    #[must_use]
     pub fn then(self, silence_ms: u64) -> Self {
         match (self, Self::after(silence_ms)) {
             (Self::AddressDropped, Self::Refusing) => Self::AddressDropped,

@@ -207,7 +207,6 @@ async fn offer<C: Configuration>(
 }
 
 /// The first commit of a master: who it is, and the jobs that it found and changed.
-#[must_use]
 pub fn role_entry(jobs: &[Arc<Job>], documents: &Documents) -> Vec<Piece> {
     let documents = documents.iter().map(|(key, content)| document_change(key, content.as_ref()));
     jobs.iter().map(|job| vec![put_job(job)]).chain([documents.collect()]).collect()
@@ -217,7 +216,6 @@ pub fn role_entry(jobs: &[Arc<Job>], documents: &Documents) -> Vec<Piece> {
 ///
 /// # Panics
 /// The name is no key, which the names of documents are.
-#[must_use]
 pub fn document_change(name: &str, content: Option<&Bytes>) -> Change {
     let key = key(name);
     match content {

@@ -37,19 +37,16 @@ impl Line {
     }
 
     /// The job whose turn is next.
-    #[must_use]
     pub fn first(&self) -> Option<Turn> {
         self.turns.first().copied()
     }
 
     /// Whether there is no job.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
     /// How many jobs have their turn before this one, which need not be there.
-    #[must_use]
     pub fn before(&self, turn: Turn) -> usize {
         let group = group(turn);
         let earlier: usize = self.counts.range(..group).map(|(_, count)| count).sum();

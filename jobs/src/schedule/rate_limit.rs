@@ -49,7 +49,6 @@ pub enum Gate {
 impl Gate {
     /// The gate of a job on which `rule` decides and which asked for limits. A job that has `begun` is
     /// not stopped half-way by a pause.
-    #[must_use]
     pub fn of(rule: Option<&Rule>, asked: &[Limit], begun: bool) -> Self {
         let mut limits = asked.to_vec();
         if let Some(rule) = rule {
@@ -78,7 +77,6 @@ impl Gate {
 }
 
 /// The limits that a job asks for by its reasons, each once.
-#[must_use]
 pub fn asked(job: &Job) -> Vec<Limit> {
     let reasons = job.ops.iter().flat_map(|op| op.input.reason());
     let mut limits = Vec::new();
@@ -170,7 +168,6 @@ impl Limits {
     }
 
     /// The next of those that have room.
-    #[must_use]
     pub fn first(&self, reach: Reach) -> Option<Turn> {
         let side = reach.into();
         let from = (side, (i32::MIN, model::JobId(0)));
@@ -211,20 +208,17 @@ impl Limits {
     }
 
     /// Jobs with these limits that wait before this turn.
-    #[must_use]
     pub fn before(&self, turn: Turn, reach: Reach, limits: &Arc<[Limit]>) -> usize {
         let key = (reach.into(), Arc::clone(limits));
         self.lines.get(&key).map_or(0, |limited| limited.line.before(turn))
     }
 
     /// How many jobs run that count for a limit.
-    #[must_use]
     pub fn running(&self, limit: &Limit) -> u64 {
         self.counts.get(limit).map_or(0, |count| count.running)
     }
 
     /// Whether nobody waits, nothing runs and nothing is kept.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty() && self.lines.is_empty() && self.heads.is_empty()
     }

@@ -38,7 +38,6 @@ impl<R: Replies> Queue<R> {
 
     /// Whether there are jobs left to be canceled by [`crate::Event::RejectMore`]. They do
     /// not start meanwhile.
-    #[must_use]
     pub fn rejects_more(&self) -> bool {
         !self.rejected.is_empty()
     }

@@ -15,7 +15,6 @@ const NAMED_MAX: usize = 64;
 impl<R: Replies> Queue<R> {
     /// Why each of these jobs waits; nothing for one that runs, has ended or is not here. Costs
     /// the square root of the number of jobs for each, at most.
-    #[must_use]
     pub fn waits(&self, ids: &[JobId]) -> Vec<(JobId, Vec<Wait>)> {
         let waits = |id| self.jobs.get(id).map(|live| self.waits_of(*id, live));
         ids.iter().map(|id| (*id, waits(id).unwrap_or_default())).collect()

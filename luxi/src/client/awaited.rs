@@ -46,7 +46,6 @@ impl AsyncClient {
     }
 
     /// Whether it may be used for another call, as [`super::Client::is_open`].
-    #[must_use]
     pub fn is_open(&self) -> bool {
         let read = self.stream.try_read(&mut [0]);
         read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)

@@ -6,7 +6,6 @@ use crate::response::{CUT_OFF, ENDED, ENDING, Failure, NotMaster, UNCONFIRMED, U
 
 impl ClientError {
     /// The answer of a server that is no master, and passed the request on to none.
-    #[must_use]
     pub const fn not_master(&self) -> Option<&NotMaster> {
         match self {
             Self::Failure(Failure::NotMaster { about, .. }) => Some(about),
@@ -17,7 +16,6 @@ impl ClientError {
     /// Whether it says nothing but that the master is away, or no longer the master. A client that asks
     /// again, over a new connection, may be answered by the next one. A request that is sent again must
     /// do no harm by that, unless it was [certainly not done](Self::certainly_not_done).
-    #[must_use]
     pub fn is_away(&self) -> bool {
         match self {
             Self::NoSocket { .. }
@@ -37,7 +35,6 @@ impl ClientError {
     }
 
     /// Whether no master has done, or will do, what was asked for.
-    #[must_use]
     pub fn certainly_not_done(&self) -> bool {
         match self {
             Self::NoSocket { .. }

@@ -27,34 +27,40 @@ model::words! {
         Job = "job",
         /// Locks that are held or waited for.
         Lock = "lock",
-        /// Networks.
         Network = "network",
         /// Exports of instances.
         Export = "export",
         /// Filter rules of the queue.
         Filter = "filter",
-        /// Bare-metal servers of the inventory; ours.
+        /// Bare-metal servers of the inventory.
         Machine = "machine",
-        /// Operating systems that machines boot; ours.
+        /// Operating systems that machines boot.
         Image = "image",
-        /// Files that machines fetch by name; ours.
+        /// Files that machines fetch by name.
         Asset = "asset",
-        /// Racks, how they stand; ours.
+        /// Racks, how they stand.
         Rack = "rack",
-        /// Leases; ours.
         Lease = "lease",
-        /// Machines that were seen in a rack and are not registered; ours.
+        /// Machines that were seen in a rack and are not registered.
         Unregistered = "unregistered",
-        /// Claims on addresses of networks; ours.
+        /// Claims on addresses of networks.
         Claim = "claim",
-        /// Templates of hosts' networks; ours.
+        /// Templates of hosts' networks.
         #[serde(rename = "network-template")]
         NetworkTemplate = "network-template",
-        /// Templates of what machines boot with; ours.
+        /// Templates of what machines boot with.
         #[serde(rename = "boot-template")]
         BootTemplate = "boot-template",
-        /// Tokens of the front door; ours.
+        /// Tokens of the front door.
         Token = "token",
+    }
+}
+
+impl What {
+    /// Whether Ganeti's own clients list such objects.
+    pub const fn is_ganetis(self) -> bool {
+        use What::{Export, Filter, Group, Instance, Job, Lock, Network, Node};
+        matches!(self, Node | Instance | Group | Job | Lock | Network | Export | Filter)
     }
 }
 
@@ -105,7 +111,6 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// A piece of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct ExportPiece {
     /// Its bytes, in Base64 (RFC 4648).

@@ -20,7 +20,6 @@ pub enum Class {
 
 impl Class {
     /// The deadline under `limits`.
-    #[must_use]
     pub const fn deadline(self, limits: &Limits) -> Duration {
         match self {
             Self::Query => limits.query,
@@ -45,9 +44,7 @@ impl fmt::Display for Class {
 pub enum Access {
     /// A reader.
     Read,
-    /// An operator.
     Operator,
-    /// An administrator.
     Administrator,
     /// The role that each of the submitted opcodes asks for.
     Opcodes,
@@ -55,7 +52,6 @@ pub enum Access {
 
 impl Access {
     /// The role that it takes, whatever the arguments are.
-    #[must_use]
     pub const fn role(self) -> Option<Role> {
         match self {
             Self::Read => Some(Role::Read),

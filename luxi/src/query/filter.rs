@@ -44,11 +44,9 @@ pub enum Comparison {
     Equal,
     /// Not [`Comparison::Equal`].
     Different,
-    /// Less.
     Less,
     /// Not greater.
     AtMost,
-    /// Greater.
     Greater,
     /// Not less.
     AtLeast,
@@ -72,7 +70,6 @@ impl Comparison {
 pub enum Operand {
     /// Text. Compared with a number, it counts as the number that it writes.
     Text(String),
-    /// A number.
     Number(Number),
 }
 
@@ -102,7 +99,6 @@ impl Pattern {
     }
 
     /// Whether it is found in `text`.
-    #[must_use]
     pub fn is_match(&self, text: &str) -> bool {
         self.0.is_match(text)
     }
@@ -132,7 +128,6 @@ pub enum FilterError {
     /// The operator has other operands than it takes.
     #[error("filter operator `{operator}` takes {wanted}")]
     Operands {
-        /// The operator.
         operator: &'static str,
         /// What it takes.
         wanted: &'static str,
@@ -151,7 +146,6 @@ pub enum FilterError {
     TooMuch {
         /// The objects that the limit counts.
         what: &'static str,
-        /// The limit.
         limit: usize,
     },
 }
@@ -189,7 +183,6 @@ impl Filter {
     }
 
     /// The fields that the condition looks at, as often as they occur.
-    #[must_use]
     pub fn fields(&self) -> Vec<&str> {
         match self {
             Self::And(all) | Self::Or(all) => all.iter().flat_map(Self::fields).collect(),
@@ -203,7 +196,6 @@ impl Filter {
 
     /// The values of `field` if the filter is nothing but a list of them, so that these objects
     /// can be looked up instead of looking through all.
-    #[must_use]
     pub fn only_values_of(&self, field: &str) -> Option<Vec<&Operand>> {
         let one = |filter: &'_ Self| match filter {
             Self::Compare(Comparison::Equal, name, _) => name == field,
@@ -222,7 +214,6 @@ impl Filter {
 
     /// Values of which `field` must be or hold one wherever the condition is true, so that other
     /// objects need not be looked at. `None` if the condition does not limit the field.
-    #[must_use]
     pub fn limits(&self, field: &str) -> Option<Vec<&Operand>> {
         match self {
             Self::Compare(Comparison::Equal, name, value) | Self::Contains(name, value) => {
@@ -239,7 +230,6 @@ impl Filter {
 
     /// The job ids if the filter is nothing but a list of them. Ids that cannot exist are left
     /// out.
-    #[must_use]
     pub fn only_job_ids(&self) -> Option<Vec<JobId>> {
         let values = self.only_values_of("id")?;
         Some(values.into_iter().filter_map(Operand::as_job_id).collect())
@@ -255,7 +245,6 @@ impl Operand {
     }
 
     /// The number, if it is or writes a small natural one.
-    #[must_use]
     pub fn as_u32(&self) -> Option<u32> {
         match self {
             Self::Text(text) => text.parse().ok(),
@@ -264,7 +253,6 @@ impl Operand {
     }
 
     /// The text, if it is one.
-    #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),

@@ -9,7 +9,6 @@ use super::filter::Operand;
 /// How a field is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Text.
     Text,
     /// A whole number.
     Number,

@@ -18,14 +18,12 @@ pub struct Rights {
 
 impl Rights {
     /// Those of a socket at which one user may do everything, and others nothing.
-    #[must_use]
     pub fn of_one(uid: u32) -> Self {
         let (interface, groups, speakers) = (Interface::Luxi, Vec::new(), Vec::new());
         Self { interface, owners: vec![uid], groups, speakers }
     }
 
     /// The greatest role of a user that is in these groups.
-    #[must_use]
     pub fn role(&self, uid: u32, groups: impl IntoIterator<Item = u32>) -> Option<Role> {
         if self.owners.contains(&uid) {
             return Some(Role::Administrator);
@@ -38,7 +36,6 @@ impl Rights {
     }
 
     /// Whether the word of this user on for whom it asks counts.
-    #[must_use]
     pub fn may_speak(&self, uid: u32) -> bool {
         self.speakers.contains(&uid) || self.owners.contains(&uid)
     }

@@ -33,7 +33,6 @@ struct Line {
 
 impl AllowListPush {
     /// Pushes the list of the `published` configuration to `agents`.
-    #[must_use]
     pub fn new(published: Arc<Published>, agents: Agents) -> Self {
         Self { published, agents, lines: Mutex::default() }
     }

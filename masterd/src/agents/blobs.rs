@@ -42,7 +42,6 @@ pub enum SendError {
     Length {
         /// The file.
         path: PathBuf,
-        /// Its length.
         length: u64,
         /// As it was told.
         wanted: u64,

@@ -19,7 +19,6 @@ pub enum ClockSkew {
 
 impl ClockSkew {
     /// The skew of a clock that said `told` between two moments of the master's.
-    #[must_use]
     pub fn measured(told: Timestamp, from: Timestamp, to: Timestamp) -> Option<Self> {
         let (early, late) = (from.seconds() - told.seconds(), told.seconds() - to.seconds());
         let seconds = if early > late { -early } else { late };
@@ -27,7 +26,6 @@ impl ClockSkew {
     }
 
     /// The fault of the node that has it.
-    #[must_use]
     pub fn fault(self, master: &str) -> RackFault {
         let text = match self {
             Self::Seconds(seconds @ 0..) => {
@@ -47,7 +45,6 @@ impl ClockSkew {
 
 /// The fault of a master whose own clock is the wrong one. The skews of all other nodes that answer show
 /// it: most of them differ from the master, to the same side.
-#[must_use]
 pub fn fault_of_master(others: &[Option<ClockSkew>]) -> Option<RackFault> {
     let seconds = others.iter().filter_map(|skew| match skew {
         Some(ClockSkew::Seconds(seconds)) => Some(*seconds),

@@ -41,7 +41,6 @@ pub struct AgentHeld {
     pub certificate_ends: Option<Timestamp>,
     /// The faults that keep it from serving its racks.
     pub faults: Vec<RackFault>,
-    /// The lease ranges that it serves.
     pub lease_ranges: Vec<LeaseRangeServed>,
     /// Why it was not sent files that it lacks, if that failed.
     pub files_failed: Option<String>,
@@ -51,7 +50,6 @@ pub struct AgentHeld {
 
 impl AgentHeld {
     /// The faults that keep it from serving its racks, with what the master knows of them.
-    #[must_use]
     pub fn faults(&self) -> Vec<RackFault> {
         let mut faults = self.faults.clone();
         let lacking = faults.iter_mut().filter(|fault| fault.cause == RackCause::FileMissing);
@@ -111,7 +109,6 @@ impl Drop for Enrolling {
 
 impl Contacts {
     /// Keeps exchanges from a node that is about to be given its certificate: it would refuse them.
-    #[must_use]
     pub fn enrol(&self, node: NodeName) -> Enrolling {
         self.enrolling.send_if_modified(|names| names.insert(node.clone()));
         Enrolling(Arc::clone(&self.enrolling), node)
@@ -123,19 +120,16 @@ impl Contacts {
     }
 
     /// The last attempt's outcome, if there was one.
-    #[must_use]
     pub fn get(&self, node: &NodeName) -> Option<Contact> {
         self.agents.read().get(node).cloned()
     }
 
     /// All of them.
-    #[must_use]
     pub fn all(&self) -> HashMap<NodeName, Contact> {
         self.agents.read().clone()
     }
 
     /// The nodes whose agents were reached at the last attempt.
-    #[must_use]
     pub fn reached(&self) -> BTreeSet<NodeName> {
         let contacts = self.agents.read();
         let reached = contacts.iter().filter(|(_, contact)| contact.failure.is_none());
@@ -143,13 +137,11 @@ impl Contacts {
     }
 
     /// Whether an agent refuses this master since it obeys a later epoch.
-    #[must_use]
     pub fn any_obeys_later(&self) -> bool {
         self.agents.read().values().any(|contact| contact.obeys_later)
     }
 
     /// How many agents were reached at the last attempt, and how many were not.
-    #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let contacts = self.agents.read();
         let reached = contacts.values().filter(|contact| contact.failure.is_none()).count();

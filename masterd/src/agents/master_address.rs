@@ -134,7 +134,6 @@ pub struct MoveAddress {
 
 impl MoveAddress {
     /// Moves the address of the `published` cluster by its `agents`.
-    #[must_use]
     pub fn new(published: Arc<Published>, agents: Agents, clock: Clock) -> Self {
         Self { published, agents, clock, held: Held::default() }
     }

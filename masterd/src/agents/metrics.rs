@@ -65,7 +65,6 @@ pub(crate) struct LuxiMeter {
     pub(crate) methods: Vec<MethodMeter>,
 }
 
-/// One method.
 #[derive(Debug)]
 pub(crate) struct MethodMeter {
     pub(crate) name: &'static str,

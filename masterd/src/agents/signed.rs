@@ -20,7 +20,6 @@ pub struct Signed {
 
 impl Signed {
     /// The machine's own name, where that is not the name of `node`.
-    #[must_use]
     pub fn other_name(&self, node: &NodeName) -> Option<&str> {
         let offer = self.enrolment.offer();
         (!offer.is_called(node)).then_some(offer.hostname.as_str())

@@ -22,7 +22,6 @@ pub mod nodes;
 const MODE: u32 = 0o444;
 
 /// The files' names and contents, for a cluster that has nothing of what is not in here.
-#[must_use]
 pub fn files(config: &Config) -> BTreeMap<&'static str, String> {
     let nodes = |is: &dyn Fn(&Node) -> bool, line: &dyn Fn(&Node) -> String| -> String {
         let lines = config.nodes.values().filter(|node| is(node)).map(|node| line(node));

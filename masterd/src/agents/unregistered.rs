@@ -17,13 +17,11 @@ pub const STRANGERS_MAX: usize = 1_000;
 /// One such machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnregisteredMachine {
-    /// The rack.
     pub rack: u32,
     /// Its Ethernet address, if one is known.
     pub mac: Option<MacAddress>,
     /// The serial number that it told when it asked for its script.
     pub serial: Option<Serial>,
-    /// Its address.
     pub address: Ipv4Addr,
     /// The agent that saw it last.
     pub agent: Option<NodeName>,
@@ -92,7 +90,6 @@ impl UnregisteredMachines {
     }
 
     /// The unregistered that are not registered now, and all other holders of a lease that are no machines.
-    #[must_use]
     pub fn all(&self, config: &Config, now: Timestamp) -> Vec<UnregisteredMachine> {
         let mut all = self.0.lock();
         all.retain(|_, known| !is_registered(known, config));

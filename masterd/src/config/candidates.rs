@@ -9,13 +9,11 @@ use super::Config;
 
 impl Config {
     /// Whether a node may call agents: it is a candidate.
-    #[must_use]
     pub fn is_caller(&self, node: &Node) -> bool {
         node.role == NodeRole::Candidate || self.is_master(node)
     }
 
     /// The candidates as the agents' allow-list has them.
-    #[must_use]
     pub fn callers(&self) -> Vec<Caller> {
         self.candidates().flat_map(|node| Caller::of(node)).collect()
     }
@@ -26,7 +24,6 @@ impl Config {
     }
 
     /// How many candidates the cluster tries to have.
-    #[must_use]
     pub fn pool_size(&self) -> usize {
         usize::try_from(self.cluster.candidate_pool_size).unwrap_or(usize::MAX)
     }

@@ -19,7 +19,6 @@ use super::objects::{Index, Indices};
 /// Secondary indices of [`Claim`].
 #[derive(Debug, Clone, Default)]
 pub struct ClaimsBy {
-    /// The network.
     pub network: Index<Word, Claim>,
     /// Network and address.
     pub address: Index<(Word, IpAddr), Claim>,
@@ -130,7 +129,6 @@ impl Config {
 pub(crate) struct UsedIn<'a> {
     /// Everything.
     pub config: &'a Config,
-    /// The network.
     pub network: &'a Word,
 }
 

@@ -15,7 +15,6 @@ pub enum Object {
 
 impl Object {
     /// Ganeti's word.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cluster => "cluster",
@@ -32,13 +31,11 @@ macro_rules! codes {
 
         impl Code {
             /// The code for programs.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$code => $name,)+ }
             }
 
             /// The kind of object that it is about.
-            #[must_use]
             pub const fn object(self) -> Object {
                 match self { $(Self::$code => Object::$object,)+ }
             }
@@ -119,7 +116,6 @@ impl Finding {
     }
 
     /// Its line in the log.
-    #[must_use]
     pub fn line(&self, telling: &Telling) -> String {
         let severity = match self.severity(telling) {
             Severity::Error => "ERROR",
@@ -136,7 +132,6 @@ impl Finding {
 }
 
 /// Whether a check with these findings passes.
-#[must_use]
 pub fn passes(findings: &[Finding], telling: &Telling) -> bool {
     findings.iter().all(|finding| finding.severity(telling) == Severity::Warning)
 }

@@ -31,7 +31,6 @@ pub enum LoadError {
     /// A document under a name that does not fit its content.
     #[error("document `{key}` holds the object `{name}`; one of the two is wrong")]
     Misnamed {
-        /// Its key.
         key: String,
         /// What it holds.
         name: String,
@@ -41,16 +40,10 @@ pub enum LoadError {
     Unknown(String),
     /// A node whose group is not there.
     #[error("node {node} is in the group `{group}`, which has no document below `config/groups`")]
-    NoGroup {
-        /// The node.
-        node: NodeName,
-        /// Its group.
-        group: String,
-    },
+    NoGroup { node: NodeName, group: String },
     /// The list of indices in use and the machines contradict each other.
     #[error("`node-indices/{rack}` lists {listed:?}, but the rack's machines have {used:?}")]
     Indices {
-        /// The rack.
         rack: u32,
         /// The indices that the document lists.
         listed: BTreeSet<u32>,
@@ -70,7 +63,6 @@ pub struct Loader {
 
 impl Loader {
     /// The prefixes of the keys of all documents but [`document::IPAM`].
-    #[must_use]
     pub fn prefixes() -> BTreeSet<String> {
         let directories = ConfigChange::DIRECTORIES.iter().chain(&[document::NODE_INDICES]);
         let roots = directories.filter_map(|directory| directory.split('/').next());

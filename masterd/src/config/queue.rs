@@ -9,7 +9,6 @@ use crate::config::{Config, ConfigChange};
 pub type Commits = jobs::commits::Commits<Config>;
 /// An engine that leads, and who proposes to it.
 pub type Led = jobs::commits::Led<Config>;
-/// Opens an engine.
 pub type OpenEngine = jobs::commits::OpenEngine<Config>;
 /// The work that follows when a round is durable.
 pub type After = jobs::published::After<Config>;
@@ -25,7 +24,6 @@ pub type Command = jobs::writer::Command<Config>;
 pub type State = jobs::rounds::State<Config>;
 /// Takes jobs for the queue.
 pub type Submitter = jobs::submitter::Submitter<Config>;
-/// Archived jobs.
 pub type Archive = jobs::archive::Archive<Config>;
 /// The decision of a transaction.
 pub type Decision<T> = jobs::configuration::Decision<Config, T>;

@@ -40,13 +40,11 @@ impl StagedSecrets {
     }
 
     /// Whether a secret waits for a node.
-    #[must_use]
     pub fn has(&self, node: &NodeName) -> bool {
         self.0.lock().get(node).is_some_and(|(_, until)| *until > Instant::now())
     }
 
     /// The secret of a node, if one waits; it is gone then.
-    #[must_use]
     pub fn take(&self, node: &NodeName) -> Option<EnrolSecret> {
         let (secret, until) = self.0.lock().remove(node)?;
         (until > Instant::now()).then_some(secret)

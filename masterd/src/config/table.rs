@@ -95,7 +95,6 @@ macro_rules! configuration {
             pub(super) const DIRECTORIES: &[&str] = &[$(<$type as Object>::BELOW),+];
 
             /// The document that the change writes.
-            #[must_use]
             pub fn document(&self) -> Document {
                 match self {
                     $(Self::$One(object) => ($at.to_owned(), Some(written(object))),)+
@@ -206,7 +205,7 @@ configuration! {
         vault: Option<Arc<VaultKeys>> { change: Vault(VaultKeys), at: document::VAULT, }
         /// The number of the last upload of an asset; none before the first one.
         asset_serial: Option<Arc<AssetSerial>> {
-            change: AssetSerial(AssetSerial), at: document::ASSET_SERIAL,
+            change: AssetSerial(AssetSerial), at: "config/assets",
         }
         /// Kernel parameters of all machines and of roles; none before some are set.
         kernel: Option<Arc<KernelParameters>> {
@@ -250,7 +249,7 @@ configuration! {
         }
         /// Versions of images that were removed, and that no other image may have.
         removed_images: RemovedImage {
-            change: RemovedImage / RemovedImageForgotten, below: document::REMOVED_IMAGES,
+            change: RemovedImage / RemovedImageForgotten, below: "removed-images",
             key: ImageId = |removed| removed.id.clone(),
         }
         /// Files that machines fetch by name.
@@ -260,7 +259,7 @@ configuration! {
         }
         /// Shares of agents in the lease range of each rack.
         shares: RackShares {
-            change: Shares / SharesRemoved, below: document::SHARES,
+            change: Shares / SharesRemoved, below: "shares",
             key: u32 = |shares| shares.rack,
             racks: |shares| [shares.rack],
         }
@@ -306,7 +305,7 @@ configuration! {
         }
         /// The hardware that inspections found, by machine.
         inspections: Inspection {
-            change: Inspection / InspectionRemoved, below: document::INSPECTIONS,
+            change: Inspection / InspectionRemoved, below: "inspections",
             key: Serial = |inspection| inspection.serial.clone(),
         }
         /// The power cycles of machines, by machine.
@@ -332,7 +331,7 @@ configuration! {
         }
         /// Templates of hosts' networks, by name and version.
         network_templates: NetworkTemplate {
-            change: NetworkTemplate / NetworkTemplateRemoved, below: document::NETWORK_TEMPLATES,
+            change: NetworkTemplate / NetworkTemplateRemoved, below: "network-templates",
             key: TemplateKey = |template| template.key(),
         }
         /// Templates of what machines boot with, by kind, role and version.
@@ -342,7 +341,7 @@ configuration! {
         }
         /// Tokens of the front door, by name.
         tokens: Token {
-            change: Token / TokenRemoved, below: document::TOKENS,
+            change: Token / TokenRemoved, below: "config/tokens",
             key: Word = |token| token.name.clone(),
             by: TokensBy {
                 /// The digest that it is known by.

@@ -20,7 +20,6 @@ impl Config {
     }
 
     /// The newest version of the template of a role.
-    #[must_use]
     pub fn newest_template(&self, role: &str) -> Option<Arc<NetworkTemplate>> {
         self.template_versions(&role.parse().ok()?).last().cloned()
     }
@@ -38,7 +37,6 @@ impl Config {
     }
 
     /// How many machines have a version.
-    #[must_use]
     pub fn template_users(&self, key: &TemplateKey) -> usize {
         let machines = self.machines.by.role.of(Arc::from(key.name.as_str()));
         machines.filter(|machine| machine.network_template == Some(key.version)).count()

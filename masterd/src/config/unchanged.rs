@@ -10,7 +10,6 @@ use super::table::Config;
 
 impl Config {
     /// The digest of a document: SHA-256 in hexadecimal. Secrets have none.
-    #[must_use]
     pub fn digest(&self, key: &str) -> Option<String> {
         let content = self.content(key).filter(|_content| !document::is_secret(key))?;
         Some(hex::encode(Sha256::digest(content)))

@@ -38,7 +38,6 @@ struct Inner {
 
 impl AuditLog {
     /// The files of this machine.
-    #[must_use]
     pub fn new(layout: &Layout, clock: Clock) -> Self {
         let [changes, refusals] = [layout.changes_log(), layout.refusals_log()].map(Book::new);
         Self(Arc::new(Inner { changes, refusals, flood: Mutex::default(), clock }))

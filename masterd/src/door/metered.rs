@@ -18,7 +18,6 @@ pub(crate) struct Metered<S> {
 
 impl<S> Metered<S> {
     /// Counts what `service` is asked.
-    #[must_use]
     pub(crate) fn new(service: S, metrics: Arc<Metrics>) -> Self {
         Self { service, metrics }
     }

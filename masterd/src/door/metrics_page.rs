@@ -6,8 +6,8 @@ use queue_format::{Backlog, Fill, Health};
 use stdx::metrics::Page;
 
 use crate::agents::metrics::{FAMILIES, Metrics};
+use crate::health::alarm::Kind;
 use crate::health::status::MasterView;
-use crate::health::watcher::alarms::Subject;
 
 /// Takes the numbers, where there is a master its own too. Nothing here looks at every
 /// job or waits for a lock that lasts.
@@ -35,9 +35,9 @@ fn of_master(page: &mut Page, view: &MasterView) {
         page.gauge_of("gantry_rack_faults", &[cause.word()], number(on));
     }
     let alarms = view.alarms.all();
-    for word in Subject::WORDS {
-        let on = alarms.iter().filter(|alarm| alarm.what.word() == word).count();
-        page.gauge_of("gantry_alarms", &[word], number(on));
+    for kind in Kind::ALL.iter().filter(|kind| kind.deadline().is_some()) {
+        let on = alarms.iter().filter(|alarm| alarm.what.kind() == *kind).count();
+        page.gauge_of("gantry_alarms", &[kind.code().word()], number(on));
     }
     page.gauge_of("gantry_lock_requests_waiting", &[], number(view.locks.waiting()));
 }

@@ -43,7 +43,6 @@ const NOT_KNOWN: &str = "It is not known whether the role was moved";
 /// Who answers.
 #[derive(Debug, Clone)]
 enum Backend {
-    /// A master.
     Master {
         /// Answers.
         service: LuxiService,

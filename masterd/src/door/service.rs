@@ -86,7 +86,6 @@ pub struct LuxiService {
 
 impl LuxiService {
     /// A service on `backend`, whose queries run on `queries`.
-    #[must_use]
     pub fn new(sources: Arc<Sources>, queries: Executor) -> Self {
         let lists = Turns::new(TurnLimits::undivided(turns::LISTS_MAX));
         Self { sources, lists, queries }

@@ -14,7 +14,6 @@ static NAMES: LazyLock<Mutex<HashMap<u32, Arc<str>>>> = LazyLock::new(Mutex::def
 
 /// The name of a user, or the number where there is no name. It is asked of the system once in the
 /// life of the process.
-#[must_use]
 pub fn name(uid: u32) -> Arc<str> {
     if let Some(name) = NAMES.lock().get(&uid) {
         return Arc::clone(name);

@@ -25,7 +25,7 @@ use stdx::Clock;
 
 use crate::agents::contacts::Contacts;
 use crate::config::queue::{Commits, Published};
-use crate::health::watcher::alarms::Alarm;
+use crate::health::alarm::Alarm;
 use crate::health::watcher::alarms::agents::{AgentsSeen, of_racks};
 use crate::health::watcher::{self, Alarms};
 use crate::role::local_member::{self, LocalMember, MemberState};
@@ -62,7 +62,6 @@ impl MasterView {
 /// The role of the process, for its clients.
 #[derive(Debug)]
 pub(crate) enum Part {
-    /// A master.
     Master(Arc<MasterView>),
     /// Something else.
     Other {

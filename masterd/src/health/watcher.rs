@@ -29,10 +29,10 @@ use crate::agents::master_address::MoveAddress;
 use crate::config::Config;
 use crate::config::queue::{Commits, Published, Submitter, Writer};
 use crate::config::reconciler::Reconciler;
+use crate::health::alarm::Alarm;
 use crate::machines::rack::status as rack_status;
 use crate::role::members::{self, Awaited};
 use crate::role::replica_audit::ReplicaAudit;
-use alarms::Alarm;
 use alarms::agents::Agent;
 use guesses::Guesses;
 use rules::{Round, Seen, Task, Watch};
@@ -54,7 +54,6 @@ pub struct Alarms {
 
 impl Alarms {
     /// The alarms that are on, in the order of their subjects.
-    #[must_use]
     pub fn all(&self) -> Arc<Vec<Alarm>> {
         Arc::clone(&self.on.read())
     }
@@ -65,7 +64,6 @@ impl Alarms {
         }
     }
 
-    /// Notes what was refused.
     pub(crate) fn note_refused(&self, entries: &[AuditEntry]) {
         self.guesses.lock().note(entries);
     }
@@ -299,7 +297,7 @@ fn own_task(job: &Job) -> Option<Task> {
 
 fn tell(raised: &[Alarm], cleared: &[Alarm]) {
     for Alarm { what, since, text, todo } in raised {
-        tracing::warn!(code = what.word(), %what, %since, text, todo, "alarm");
+        tracing::warn!(code = what.kind().code().word(), %what, %since, text, todo, "alarm");
     }
     for Alarm { what, since, .. } in cleared {
         tracing::info!(%what, %since, "alarm is over");

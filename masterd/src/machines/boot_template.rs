@@ -96,7 +96,6 @@ enum Made {
 /// The result of a template for a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rendered {
-    /// The text.
     pub(crate) text: String,
     /// The version of Ignition's specification that it declares; empty where it is none of Ignition.
     pub(crate) spec: &'static str,

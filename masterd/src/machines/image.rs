@@ -98,7 +98,6 @@ impl LogicalUnit for ImageAdd {
     }
 }
 
-/// The files, and what each is to be.
 fn parts(files: &ImageFiles) -> impl Iterator<Item = (Part, Blob)> {
     let first = if matches!(files, ImageFiles::Uki(_)) { Part::Uki } else { Part::Kernel };
     std::iter::once(first).chain((1..).map(Part::Initrd)).zip(files.blobs())

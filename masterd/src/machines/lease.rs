@@ -20,7 +20,6 @@ use crate::units::{Context, Failure, LogicalUnit, Wanted};
 /// The agents that are to end the lease of an address.
 #[derive(Debug, Clone)]
 pub struct LeaseAgents {
-    /// The rack.
     rack: u32,
     /// The agents of the rack, the one first that gives the address, if one does at the moment.
     agents: Vec<Arc<Node>>,

@@ -121,7 +121,6 @@ fn place(
     Ok(())
 }
 
-/// Keeps an address for an owner.
 fn keep(network: &mut Network, owner: &Owner, address: IpAddr) -> Result<(), Exception> {
     let name = network.name.clone();
     let holds = |subnet: &&mut Subnet| subnet.prefix.contains(&address);

@@ -42,11 +42,9 @@ pub(crate) struct Facts {
     pub(crate) place: Option<(u32, u32)>,
     /// Its Ethernet addresses.
     pub(crate) macs: Vec<String>,
-    /// Its labels.
     pub(crate) labels: BTreeMap<String, String>,
     /// Its addresses, by network.
     pub(crate) addresses: BTreeMap<Word, Vec<IpAddr>>,
-    /// The networks.
     pub(crate) networks: OrdMap<Word, Arc<Network>>,
 }
 

@@ -48,7 +48,6 @@ pub struct Led {
 
 /// The result of `events` of `agent`, whose times are [those of the master](EventTimes). Without events
 /// it is nothing, and the call is cheap.
-#[must_use]
 pub fn observed(config: &Config, agent: &NodeName, events: &[Event], now: Timestamp) -> Led {
     let mut observed = Led::default();
     let served = config.nodes.get(agent).and_then(|node| node.rack);
@@ -74,7 +73,6 @@ pub fn observed(config: &Config, agent: &NodeName, events: &[Event], now: Timest
 }
 
 /// The changes that words of a ramdisk make which the master heard itself.
-#[must_use]
 pub fn heard(config: &Config, at: Timestamp, observation: Observation) -> Vec<ConfigChange> {
     let event = Event { number: 0, at, observation };
     let mut fold = Fold::new(config, &config.role.master, event.observation.rack(), &[&event]);

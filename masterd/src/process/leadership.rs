@@ -70,7 +70,6 @@ pub(crate) struct Begin {
     pub(crate) reader: Reader,
     /// The last position in it.
     pub(crate) position: Position,
-    /// Name of this node.
     pub(crate) me: NodeName,
     /// The epoch of the leadership.
     pub(crate) epoch: Epoch,

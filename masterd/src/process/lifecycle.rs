@@ -57,7 +57,6 @@ pub(super) struct Lifecycle {
 /// The environment of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// On a machine.
     Machine,
     /// In a simulation, which opens its engines, and whose agents have nothing to tell.
     #[cfg(test)]
@@ -111,7 +110,6 @@ pub(super) enum State {
     Outside,
     /// Follows.
     Standby(Arc<Engine>),
-    /// Master.
     Master(Box<Leading>),
 }
 

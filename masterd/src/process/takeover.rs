@@ -63,7 +63,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(super) enum Take {
     /// This process is master.
     Taken(Box<Leading>, RoleTaken),
-    /// It is what it was.
     Left(RoleTaken),
     /// It is what it was, with its store opened anew.
     Reopened(Arc<Engine>, RoleTaken),
@@ -73,7 +72,6 @@ pub(super) enum Take {
 
 /// How a node comes to lead.
 enum Lead {
-    /// It leads in this epoch.
     Leads(Epoch),
     /// It is to go on whatever the others hold.
     Overrides(Box<(Question, Verdict)>),

@@ -47,7 +47,6 @@ pub enum MemberState {
     Standby(Arc<Engine>),
     /// Master, on its own disk or as the leader of an engine.
     Master {
-        /// By what it commits.
         commits: Arc<Commits>,
         /// Its leadership.
         epoch: Epoch,
@@ -56,7 +55,6 @@ pub enum MemberState {
 
 impl MemberState {
     /// The engine, where there is one.
-    #[must_use]
     pub fn engine(&self) -> Option<Arc<Engine>> {
         match self {
             Self::Outside => None,
@@ -74,7 +72,6 @@ pub type Reply<T> = oneshot::Sender<Result<T, String>>;
 pub enum StoreDisposal {
     /// It is kept aside, for this reason.
     Aside(String),
-    /// It is wiped.
     Wiped,
     /// It is wiped, with what was kept aside before.
     WipedWithAside,
@@ -136,9 +133,7 @@ pub enum RoleCommand {
 /// A node's process; clones share it.
 #[derive(Debug, Clone)]
 pub struct LocalMember {
-    /// This node.
     pub node: NodeName,
-    /// Its cluster.
     pub cluster_uuid: Uuid,
     /// The other members.
     pub book: PeerBook,
@@ -153,7 +148,6 @@ pub struct LocalMember {
 
 impl LocalMember {
     /// One without a store yet, with the role commands that it will be given.
-    #[must_use]
     pub fn new(
         (node, cluster_uuid): (NodeName, Uuid),
         book: PeerBook,
@@ -171,13 +165,10 @@ impl LocalMember {
     }
 
     /// The address for other members' requests, once that is known; none for nowhere.
-    #[must_use]
     pub fn listens(&self) -> Option<Option<Listening>> {
         self.listens.get().copied()
     }
 
-    /// What it is.
-    #[must_use]
     pub fn state(&self) -> MemberState {
         self.state.read().clone()
     }
@@ -193,7 +184,6 @@ impl LocalMember {
     }
 
     /// Why this store is none to vote with, once somebody told.
-    #[must_use]
     pub fn reverted(&self) -> Option<String> {
         self.reverted.read().clone()
     }
@@ -250,7 +240,6 @@ impl LocalMember {
     }
 
     /// The room of the file system with the store; none where that cannot be told.
-    #[must_use]
     pub fn space(&self) -> Option<Space> {
         stdx::file_system::space(&self.data).ok()
     }

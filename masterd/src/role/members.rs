@@ -62,7 +62,6 @@ pub(crate) struct Founding {
     pub(crate) member: u64,
     /// Identity of its store.
     pub(crate) incarnation: Uuid,
-    /// Opens the engine on it.
     pub(crate) open: Box<dyn Fn() -> OpenEngine + Send + Sync>,
 }
 

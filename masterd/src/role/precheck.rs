@@ -41,9 +41,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// The asker of one node, with its ways to the others.
 #[derive(Debug, Clone)]
 pub struct Asker {
-    /// This node.
     pub me: NodeName,
-    /// Its cluster.
     pub cluster_uuid: Uuid,
     /// The way to agents.
     pub agents: Client,
@@ -68,7 +66,6 @@ enum PeerStatuses {
 
 impl Asker {
     /// An asker that waits for each answer as long as the time class of the questions allows.
-    #[must_use]
     pub fn new(
         me: NodeName,
         cluster_uuid: Uuid,

@@ -54,7 +54,6 @@ pub struct Differ {
 
 impl Audited {
     /// The copies that are not alike, if there are any.
-    #[must_use]
     pub fn differ(&self) -> Option<Differ> {
         self.found.lock().differ.clone()
     }
@@ -113,7 +112,6 @@ pub struct ReplicaAudit {
 
 impl ReplicaAudit {
     /// Compares what is committed by `commits`; other members are asked by `peers`.
-    #[must_use]
     pub fn new(
         commits: Arc<Commits>,
         published: Arc<Published>,
@@ -124,7 +122,6 @@ impl ReplicaAudit {
     }
 
     /// The copies that are not alike, if there are any.
-    #[must_use]
     pub fn differ(&self) -> Option<Differ> {
         self.audited.differ()
     }

@@ -18,7 +18,6 @@ pub const JUDGED_MAX: usize = 1_000;
 /// A node whose store was compared with the master's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compared {
-    /// The node.
     pub node: NodeName,
     /// The differences, or why there was no comparison.
     pub outcome: Result<Differing, String>,
@@ -40,7 +39,6 @@ pub struct Other {
 /// The differences between the master's store and another one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Differing {
-    /// The groups.
     pub groups: Vec<String>,
     /// The first keys by name, at most [`JUDGED_MAX`].
     pub judged: Vec<Other>,
@@ -96,7 +94,6 @@ pub struct Page {
 }
 
 /// The names, of groups or of keys, under which two stores differ, as far as both lists reach.
-#[must_use]
 pub fn page(own: &PeerDigest, theirs: &PeerDigest) -> Page {
     let end = |list: &PeerDigest| {
         let last = list.digests.last_key_value().map(|(name, _)| name.clone());
@@ -119,7 +116,6 @@ pub fn page(own: &PeerDigest, theirs: &PeerDigest) -> Page {
 }
 
 /// The notice for operators where there is nothing to compare.
-#[must_use]
 pub fn note(compared: &[Compared]) -> Option<String> {
     let alone = "  - NOTICE: no other node holds queue and configuration: nothing to compare";
     compared.is_empty().then(|| alone.to_owned())
@@ -128,7 +124,6 @@ pub fn note(compared: &[Compared]) -> Option<String> {
 /// The faults in the members' copies. Most of the copies, the master's among them, tell which copy of a
 /// key is wrong; without a majority, as of two, nobody can tell. Nothing is known of a member's keys
 /// behind those that were judged there.
-#[must_use]
 pub fn check(master: &NodeName, compared: &[Compared]) -> Vec<Finding> {
     let told: Vec<&Differing> =
         compared.iter().filter_map(|one| one.outcome.as_ref().ok()).collect();

@@ -100,7 +100,6 @@ impl Alone {
     }
 
     /// Opens the engine on the store, once that is closed, and goes on in the epoch of this leadership.
-    #[must_use]
     pub fn go_over(self: &Arc<Self>) -> OpenEngine {
         let alone = Arc::clone(self);
         Box::new(move || {

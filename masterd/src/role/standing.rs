@@ -18,7 +18,6 @@ use membership::peers::{Instead, PeerBook};
 const MICROS_PER_MS: i64 = 1_000;
 
 /// The moment `ms` milliseconds before `now`.
-#[must_use]
 pub fn before(now: Timestamp, ms: u64) -> Timestamp {
     let micros = i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(MICROS_PER_MS);
     Timestamp::from_micros(now.micros().saturating_sub(micros))
@@ -50,7 +49,6 @@ pub(crate) fn all_candidates(
 
 /// The nodes that hold the store of the master's cluster, or should; `status` is none where the master
 /// is alone.
-#[must_use]
 pub fn candidates(
     config: &Config,
     status: Option<&EngineStatus>,
@@ -75,7 +73,6 @@ pub fn candidates(
 }
 
 /// Why other candidates cannot ask the master, whose `masterd` listens at `listens`, or for nobody.
-#[must_use]
 pub fn not_listening(node: &Node, listens: Option<SocketAddr>) -> Option<String> {
     let wanted = node.peer_address();
     let is_there = |at: SocketAddr| {
@@ -180,7 +177,6 @@ fn majority_of(voters: usize) -> usize {
 
 /// The quorum for the commits of a master whose member is `own`; `admitted` is the answer of its store
 /// to new work.
-#[must_use]
 pub fn quorum(status: &EngineStatus, own: u64, admitted: Result<(), Refusal>) -> QuorumStatus {
     let members = &status.members;
     let follows = |id: &u64| status.followers.get(id).and_then(|follower| follower.heard_ms);
@@ -215,7 +211,6 @@ fn refusing(admitted: Result<(), Refusal>) -> Option<String> {
 }
 
 /// The quorum of a master whose store no other node has: itself.
-#[must_use]
 pub fn lone_quorum(node: &str, admitted: Result<(), Refusal>) -> QuorumStatus {
     QuorumStatus {
         voters: vec![node.to_owned()],
@@ -229,7 +224,6 @@ pub fn lone_quorum(node: &str, admitted: Result<(), Refusal>) -> QuorumStatus {
 
 /// The other members, as a member that follows knows them; `never_master` are nodes that may not become
 /// it.
-#[must_use]
 pub fn followed(
     status: &EngineStatus,
     master: Option<&str>,
@@ -276,7 +270,6 @@ fn leader(status: &EngineStatus) -> Option<String> {
 }
 
 /// The knowledge of a member that is not master. `starting` says that it was the master last.
-#[must_use]
 pub fn standby(
     status: &EngineStatus,
     me: &str,

@@ -27,7 +27,6 @@ const FIRST_NODE_ID: u64 = 1;
 /// An operator's parameters for a new cluster.
 #[derive(Debug, Clone)]
 pub struct Init {
-    /// Its name.
     pub cluster: NodeName,
     /// Name of its first node, this machine.
     pub node: NodeName,
@@ -79,7 +78,6 @@ pub enum InitError {
     /// A directory cannot be made.
     #[error("cannot make the directory `{path}`")]
     Directory {
-        /// Which.
         path: PathBuf,
         /// The system's error.
         #[source]

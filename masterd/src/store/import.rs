@@ -42,14 +42,12 @@ pub struct Import {
     pub segment_bytes: Option<u64>,
 }
 
-/// What was imported.
 #[derive(Debug)]
 pub struct Imported {
     /// The manifest of the export.
     pub manifest: Manifest,
     /// The node that this machine is.
     pub me: NodeName,
-    /// Documents.
     pub documents: u64,
     /// Jobs that had not ended, and have failed.
     pub unfinished: u64,
@@ -61,7 +59,6 @@ pub struct Imported {
 
 impl Imported {
     /// The message for the operator.
-    #[must_use]
     pub fn told(&self) -> String {
         let Self { manifest, me, documents, unfinished, others, .. } = self;
         let mut lines = vec![format!(

@@ -21,7 +21,6 @@ pub enum LockError {
     Locked {
         /// The lock.
         path: PathBuf,
-        /// Who has it.
         owner: String,
     },
     /// The lock cannot be taken.

@@ -15,7 +15,6 @@ pub enum Found {
     NoStore,
     /// A master runs and told.
     Running {
-        /// The queue.
         queue: Queue,
         /// Each node with its agent, in the order of their names.
         agents: Vec<(String, Agent)>,
@@ -24,7 +23,6 @@ pub enum Found {
     Stopped {
         /// Format of the store.
         format: u32,
-        /// The queue.
         queue: Queue,
     },
     /// No master listens, and the store was not closed: what its journal holds is known to who
@@ -102,7 +100,6 @@ pub enum Blocked {
 }
 
 /// The obstacle to an upgrade; none if nothing is in the way.
-#[must_use]
 pub fn blocked(found: &Found) -> Option<Blocked> {
     match found {
         Found::NoStore => None,

@@ -93,19 +93,16 @@ impl Context {
     }
 
     /// The job that this opcode belongs to.
-    #[must_use]
     pub fn job(&self) -> JobId {
         self.job
     }
 
     /// Its place in the job.
-    #[must_use]
     pub fn op(&self) -> usize {
         self.op
     }
 
     /// On whose behalf its calls are made.
-    #[must_use]
     pub fn behalf(&self) -> Option<Behalf> {
         Some((self.job, self.op))
     }
@@ -119,19 +116,16 @@ impl Context {
     }
 
     /// Whether it is only to check.
-    #[must_use]
     pub fn dry_run(&self) -> bool {
         self.dry_run
     }
 
     /// The configuration with all that was decided so far.
-    #[must_use]
     pub fn config(&self) -> Arc<Config> {
         self.resources.published.latest()
     }
 
     /// The committed configuration.
-    #[must_use]
     pub fn committed(&self) -> Snapshot {
         self.resources.published.snapshot()
     }
@@ -147,55 +141,46 @@ impl Context {
     }
 
     /// Whether new jobs are refused.
-    #[must_use]
     pub fn is_drained(&self) -> bool {
         self.resources.published.is_drained()
     }
 
     /// The engine, where this master has one.
-    #[must_use]
     pub fn engine(&self) -> Option<Arc<Engine>> {
         self.resources.commits.engine()
     }
 
     /// The way to other members' `masterd`.
-    #[must_use]
     pub fn peers(&self) -> &PeerBook {
         &self.resources.peers
     }
 
     /// The nodes whose agents were reached at the last attempt.
-    #[must_use]
     pub fn reached(&self) -> BTreeSet<NodeName> {
         self.resources.contacts.reached()
     }
 
     /// Which agents are reached, since when, and why not.
-    #[must_use]
     pub fn contacts(&self) -> &Contacts {
         &self.resources.contacts
     }
 
     /// Keeps the exchange from a node that is about to be given its certificate.
-    #[must_use]
     pub fn enrol(&self, node: NodeName) -> Enrolling {
         self.resources.contacts.enrol(node)
     }
 
     /// One-time secrets of nodes that are about to be added.
-    #[must_use]
     pub fn secrets(&self) -> &StagedSecrets {
         &self.resources.secrets
     }
 
     /// Tells agents who may call them.
-    #[must_use]
     pub fn allow_lists(&self) -> Arc<AllowListPush> {
         Arc::clone(&self.resources.allow_lists)
     }
 
     /// Moves the master's address.
-    #[must_use]
     pub fn address(&self) -> Arc<MoveAddress> {
         Arc::clone(&self.resources.address)
     }
@@ -219,13 +204,11 @@ impl Context {
     }
 
     /// The paths on this machine.
-    #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.resources.layout
     }
 
     /// Gives the time.
-    #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.resources.clock
     }
@@ -242,7 +225,6 @@ impl Context {
     }
 
     /// The time of day.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.resources.clock.now_micros())
     }
@@ -295,7 +277,6 @@ impl Context {
     }
 
     /// Whether the opcode has this lock.
-    #[must_use]
     pub fn holds(&self, name: &LockName) -> bool {
         self.grant.as_ref().is_some_and(|grant| grant.held().iter().any(|(held, _)| held == name))
     }
@@ -333,13 +314,11 @@ impl Context {
 
     /// Whether agents may have been called: what they were told stands, whatever becomes of the
     /// opcode.
-    #[must_use]
     pub fn has_called(&self) -> bool {
         self.called
     }
 
     /// Whether a change of the configuration was asked for; it stands, whatever becomes of the opcode.
-    #[must_use]
     pub fn has_changed(&self) -> bool {
         self.changed
     }

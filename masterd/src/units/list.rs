@@ -51,7 +51,6 @@ macro_rules! fields {
 pub(crate) use fields;
 
 /// The definitions of the `wanted` fields, or of all; none wanted stands for all, too.
-#[must_use]
 pub fn definitions<T>(fields: &[Field<T>], wanted: Option<&[String]>) -> Definitions {
     let known: Vec<FieldDefinition> = fields.iter().map(|f| f.definition.clone()).collect();
     Definitions {
@@ -101,7 +100,6 @@ impl<'a, T> Listing<'a, T> {
     }
 
     /// The list.
-    #[must_use]
     pub fn table(self) -> Table {
         let known: Vec<FieldDefinition> =
             self.fields.iter().map(|f| f.definition.clone()).collect();

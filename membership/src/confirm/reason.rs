@@ -36,7 +36,6 @@ pub enum Claim {
     LeadsForAnother {
         /// Its id as a member.
         member: u64,
-        /// Its vote.
         vote: Epoch,
     },
     /// It leads in an epoch before that of its last entry.
@@ -44,7 +43,6 @@ pub enum Claim {
     LeadsBehind {
         /// Where it ends.
         last: Position,
-        /// Its vote.
         vote: Epoch,
     },
     /// The term is further ahead than any number of elections and overrides leads.
@@ -63,7 +61,6 @@ pub enum Reason {
     /// No answer.
     #[error("{node} cannot be reached: {why}")]
     Unreachable {
-        /// The node.
         node: NodeName,
         /// The network's error.
         why: String,
@@ -71,7 +68,6 @@ pub enum Reason {
     /// It is there, and says nothing that can be used.
     #[error("{node} does not answer: {why}")]
     NoAnswer {
-        /// The node.
         node: NodeName,
         /// What it said.
         why: String,
@@ -79,7 +75,6 @@ pub enum Reason {
     /// The answer is another cluster's.
     #[error("{node} belongs to another cluster, {which}")]
     AnotherCluster {
-        /// The node.
         node: NodeName,
         /// The other cluster's UUID, or another mark by which it is told from this one.
         which: String,
@@ -87,7 +82,6 @@ pub enum Reason {
     /// The answer cannot be true.
     #[error("{node} makes no sense: {claim}")]
     Nonsense {
-        /// The node.
         node: NodeName,
         /// What it claims.
         claim: Claim,
@@ -95,27 +89,19 @@ pub enum Reason {
     /// Its store is not the one that made its promises.
     #[error("{node} {memory}")]
     Forgetful {
-        /// The node.
         node: NodeName,
         /// The state of its memory.
         memory: Memory,
     },
     /// It can promise nothing that it cannot write down.
     #[error("{node} has no room on its disk")]
-    DiskFull {
-        /// The node.
-        node: NodeName,
-    },
+    DiskFull { node: NodeName },
     /// The operator said to ignore it.
     #[error("{node} is ignored, as asked for")]
-    Ignored {
-        /// The node.
-        node: NodeName,
-    },
+    Ignored { node: NodeName },
     /// It knows of committed entries that the taker neither has nor can fetch: voters forgot them.
     #[error("{node} holds entries up to {last}; this node has and can fetch only up to {reach}")]
     Newer {
-        /// The node.
         node: NodeName,
         /// Where it ends.
         last: Position,
@@ -128,7 +114,6 @@ pub enum Reason {
          copies of their stores were put back"
     )]
     VotersForgot {
-        /// The taker.
         taker: NodeName,
         /// Where it ends.
         last: Position,
@@ -138,7 +123,6 @@ pub enum Reason {
     /// The files of the taker are not those that its log tells of.
     #[error("{taker} cannot be the master with the queue that it has: {forgotten}")]
     JobsForgotten {
-        /// The taker.
         taker: NodeName,
         /// The job ids that they do not know of.
         forgotten: Forgotten,
@@ -146,7 +130,6 @@ pub enum Reason {
     /// Its agent obeys an epoch of which no store that answers knows.
     #[error("{node} obeys epoch {obeys}; the newest that any store here knows is {known}")]
     ObeysHigher {
-        /// The node.
         node: NodeName,
         /// The epoch that its agent obeys.
         obeys: Epoch,
@@ -159,7 +142,6 @@ pub enum Reason {
          knows is {known}"
     )]
     LaterLeadership {
-        /// The taker.
         taker: NodeName,
         /// Who told it.
         node: NodeName,
@@ -171,7 +153,6 @@ pub enum Reason {
     /// Its agent knows another master, of a later epoch than the newest role entry.
     #[error("{node} knows {master} as master, under the later epoch {epoch}")]
     KnowsAnother {
-        /// The node.
         node: NodeName,
         /// Whom it knows.
         master: NodeName,
@@ -180,52 +161,28 @@ pub enum Reason {
     },
     /// The taker is not among the configured nodes.
     #[error("{taker} is not a node of this cluster's configuration")]
-    NotConfigured {
-        /// The taker.
-        taker: NodeName,
-    },
+    NotConfigured { taker: NodeName },
     /// The taker has no copy of queue and configuration.
     #[error("{taker} is no master candidate: it has no copy of queue and configuration")]
-    NoCandidate {
-        /// The taker.
-        taker: NodeName,
-    },
+    NoCandidate { taker: NodeName },
     /// The taker has a copy still, and was told to be none that may be master.
     #[error("{taker} is no master candidate any more: agents refuse it")]
-    Demoted {
-        /// The taker.
-        taker: NodeName,
-    },
+    Demoted { taker: NodeName },
     /// The taker is there to vote.
     #[error("{taker} is a witness: it votes and is never master")]
-    Witness {
-        /// The taker.
-        taker: NodeName,
-    },
+    Witness { taker: NodeName },
     /// Others vote, and the taker does not yet.
     #[error("{taker} does not vote: it became a candidate a moment ago")]
-    NoVote {
-        /// The taker.
-        taker: NodeName,
-    },
+    NoVote { taker: NodeName },
     /// The taker is marked offline.
     #[error("{taker} is marked offline")]
-    TakerOffline {
-        /// The taker.
-        taker: NodeName,
-    },
+    TakerOffline { taker: NodeName },
     /// Nobody asked for it, and the role is not to move by itself.
     #[error("the role is not to move by itself to {taker}: auto_failover was switched off")]
-    NotByItself {
-        /// The taker.
-        taker: NodeName,
-    },
+    NotByItself { taker: NodeName },
     /// The taker leads already.
     #[error("{taker} is the master already")]
-    AlreadyMaster {
-        /// The taker.
-        taker: NodeName,
-    },
+    AlreadyMaster { taker: NodeName },
     /// There is a leader, and no operator told the taker to take the role.
     #[error("{node} leads; only an operator's failover takes the role from it")]
     AnotherLeads {
@@ -258,20 +215,13 @@ pub enum Reason {
     },
     /// A node to be ignored does not exist.
     #[error("{node}, which is to be ignored, is not a node of this cluster's configuration")]
-    IgnoredUnknown {
-        /// The name.
-        node: NodeName,
-    },
+    IgnoredUnknown { node: NodeName },
     /// The taker is to ignore itself.
     #[error("{taker} cannot ignore itself")]
-    IgnoredSelf {
-        /// The taker.
-        taker: NodeName,
-    },
+    IgnoredSelf { taker: NodeName },
     /// A mere start, and the newest role entry names another node, or there is none.
     #[error("{}", not_designated(taker, entry.as_ref()))]
     NotDesignated {
-        /// The taker.
         taker: NodeName,
         /// The newest role entry.
         entry: Option<RoleEntry>,
@@ -279,7 +229,6 @@ pub enum Reason {
     /// A mere start, and most nodes have another master.
     #[error("{count} nodes know another master, under a later epoch than {taker}'s last one")]
     MajorityKnowsAnother {
-        /// The taker.
         taker: NodeName,
         /// How many do.
         count: Count,
@@ -291,11 +240,9 @@ pub enum Reason {
          which {taker} votes alone: what it acknowledged would be put aside"
     )]
     LeadsApart {
-        /// The taker.
         taker: NodeName,
         /// Who leads.
         node: NodeName,
-        /// In which epoch.
         epoch: Epoch,
     },
     /// `--no-voting` without the word that it is meant.
@@ -315,7 +262,6 @@ fn not_designated(taker: &NodeName, entry: Option<&RoleEntry>) -> String {
 impl Reason {
     /// Whether an override goes past it. An override does not go past a fault of the taker itself, which
     /// has nothing to override with, or nothing to override.
-    #[must_use]
     pub fn can_be_overridden(&self, taker: &NodeName) -> bool {
         match self {
             Self::NotConfigured { .. }

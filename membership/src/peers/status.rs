@@ -17,7 +17,6 @@ pub struct Stray {
 /// The store that a member has in the place of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instead {
-    /// An older copy of it.
     OlderCopy,
     /// None, or the one of another member.
     NotItsStore,
@@ -39,7 +38,6 @@ pub(super) struct PeerStatuses {
 pub(super) enum Word {
     /// Nothing: nobody was heard, or who refuses for another reason may have its store or not.
     Nothing,
-    /// It follows.
     Follows,
     /// It cannot follow.
     Stray(Stray),

@@ -98,7 +98,6 @@ impl Flood {
     }
 
     /// The entries that were only counted until now.
-    #[must_use]
     pub fn withheld(&self) -> Vec<AuditEntry> {
         let rows = self.rows.values().filter_map(|row| row.withheld.clone());
         let mut told: Vec<_> = rows.chain(self.others.clone()).collect();

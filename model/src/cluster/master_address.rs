@@ -13,7 +13,6 @@ const NETDEV_BYTES_MAX: usize = 15;
 /// An address, and where it belongs on the master node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MasterAddress {
-    /// The address.
     pub address: IpAddr,
     /// Leading bits that name its network; all of them where the cluster does not say.
     pub prefix: u8,
@@ -49,7 +48,6 @@ pub enum MasterAddressError {
     /// The address has fewer bits.
     #[error("master_netmask {prefix} is no prefix length of {address}, which has {most} bits")]
     Prefix {
-        /// The address.
         address: IpAddr,
         /// What was given.
         prefix: u8,
@@ -98,7 +96,6 @@ pub fn of(
 
 impl Cluster {
     /// The address that moves with the master, if the cluster has one.
-    #[must_use]
     pub fn master_address(&self) -> Option<MasterAddress> {
         of(self.master_ip, self.master_netdev.as_deref(), self.master_netmask).ok().flatten()
     }

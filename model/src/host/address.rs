@@ -53,13 +53,11 @@ impl Address {
     }
 
     /// Address and prefix.
-    #[must_use]
     pub fn net(self) -> IpNet {
         self.0
     }
 
     /// The address alone.
-    #[must_use]
     pub fn ip(self) -> IpAddr {
         self.0.addr()
     }
@@ -150,7 +148,6 @@ pub struct Route {
 
 impl Route {
     /// The same route with all that the kernel fills in, for comparison.
-    #[must_use]
     pub fn canonical(&self) -> Self {
         let unset = if self.to.addr().is_ipv4() { 0 } else { METRIC_V6 };
         Self {
@@ -163,7 +160,6 @@ impl Route {
     }
 
     /// Whether it leads everywhere.
-    #[must_use]
     pub fn is_default(&self) -> bool {
         self.to.prefix_len() == 0
     }
@@ -192,7 +188,6 @@ pub struct Rule {
     pub from: Option<IpNet>,
     /// Packets to there.
     pub to: Option<IpNet>,
-    /// The table.
     pub table: u32,
     /// The lower, the earlier; without one, the kernel chooses.
     pub priority: Option<u32>,
@@ -200,13 +195,11 @@ pub struct Rule {
 
 impl Rule {
     /// Whether it is of IPv4.
-    #[must_use]
     pub fn is_ipv4(&self) -> bool {
         self.from.or(self.to).is_none_or(|net| net.addr().is_ipv4())
     }
 
     /// Whether a rule of the kernel is this one.
-    #[must_use]
     pub fn is_met_by(&self, actual: &Self) -> bool {
         (self.from, self.to, self.table) == (actual.from, actual.to, actual.table)
             && self.priority.is_none_or(|priority| actual.priority == Some(priority))

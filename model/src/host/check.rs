@@ -243,7 +243,6 @@ fn check_route(place: &str, route: &Route, link: &Link) -> Result<(), Malformed>
 }
 
 /// The links that lie below one.
-#[must_use]
 pub fn below(link: &Link) -> Vec<&LinkName> {
     link.kind.members().iter().chain(link.kind.parent()).collect()
 }

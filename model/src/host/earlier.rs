@@ -10,7 +10,6 @@ impl HostNetwork {
     /// This configuration in the place of `earlier`. It also removes the virtual links that only the
     /// earlier one names. Settings that this one leaves open keep their earlier values, as in the
     /// kernel.
-    #[must_use]
     pub fn replacing(mut self, earlier: &Self) -> Self {
         for link in &earlier.links {
             let is_named = self.link(&link.name).is_some() || self.absent.contains(&link.name);
@@ -32,7 +31,6 @@ impl HostNetwork {
     /// The configuration that lasts once this one is carried out on a host that is as `actual`. It also
     /// has the cards of the earlier one that this one does not name. Absent links are not in it: a link
     /// of that name that somebody makes later stays.
-    #[must_use]
     pub fn carried_out(mut self, earlier: &Self, actual: &Self) -> Self {
         let here = |link: &Link| on_host(link, actual);
         let names = self.links.iter().flat_map(|link| [link.name.clone(), here(link)]);
@@ -47,7 +45,6 @@ impl HostNetwork {
     }
 
     /// Whether it means the same, whatever the order of its lists.
-    #[must_use]
     pub fn means(&self, other: &Self) -> bool {
         sorted(self) == sorted(other)
     }
@@ -57,7 +54,6 @@ fn is_card(link: &Link) -> bool {
     matches!(link.kind, Kind::Ethernet { .. })
 }
 
-/// The name that a link has on the host.
 fn on_host(link: &Link, actual: &HostNetwork) -> LinkName {
     let is_it = |one: &&Link| is_card(one) && one.kind == link.kind;
     let by_mac = matches!(link.kind, Kind::Ethernet { permanent_mac: Some(_) });

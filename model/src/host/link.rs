@@ -21,15 +21,12 @@ pub use words::{AdSelect, BondMode, FailOverMac, HashPolicy, LacpRate, MacvlanMo
 /// listed is removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Its name.
     pub name: LinkName,
-    /// What it is.
     pub kind: Kind,
     /// The address that it is given. A card keeps its permanent one besides.
     pub mac: Option<MacAddress>,
     /// The largest packet, in bytes.
     pub mtu: Option<u32>,
-    /// Whether it is up.
     pub up: bool,
     /// Whether it asks for an IPv4 address by DHCP. The distribution's client asks.
     pub dhcp4: bool,
@@ -70,7 +67,6 @@ pub enum Kind {
     },
     /// Another address of a link.
     Macvlan {
-        /// The link.
         parent: LinkName,
         /// Who hears whom.
         mode: MacvlanMode,
@@ -88,7 +84,6 @@ pub enum Kind {
     },
     /// A bond of Open vSwitch, which is always a port of one of its bridges.
     OvsBond {
-        /// Its links.
         members: Vec<LinkName>,
         /// The link that is used first.
         primary: Option<LinkName>,
@@ -100,7 +95,6 @@ pub enum Kind {
 /// Several links as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bond {
-    /// The links.
     pub members: Vec<LinkName>,
     /// How they share the work.
     pub mode: BondMode,
@@ -136,7 +130,6 @@ pub const VXLAN_PORT: u16 = 4789;
 
 impl Link {
     /// A link of that kind: up, with nothing on it.
-    #[must_use]
     pub fn new(name: LinkName, kind: Kind) -> Self {
         Self {
             name,
@@ -155,7 +148,6 @@ impl Link {
 
 impl Bond {
     /// The member that is used first; other modes have none.
-    #[must_use]
     pub fn working_primary(&self) -> Option<&LinkName> {
         self.primary.as_ref().filter(|_| self.mode == BondMode::ActiveBackup)
     }

@@ -7,7 +7,6 @@ use super::check::below;
 use super::link::{Link, LinkName};
 
 /// The links of a network, each after those that it lies on.
-#[must_use]
 pub fn upwards(network: &HostNetwork) -> Vec<&Link> {
     let links: BTreeMap<&LinkName, &Link> =
         network.links.iter().map(|link| (&link.name, link)).collect();

@@ -27,7 +27,6 @@ pub struct Network {
 
 impl Network {
     /// Whether the file says nothing: it is empty, or nothing but comments.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.links.is_none() && self.rules.is_empty() && self.absent.is_empty()
     }
@@ -64,7 +63,6 @@ impl From<HostNetwork> for Network {
 }
 
 /// Something that is wrong at a place.
-#[must_use]
 pub fn wrong(place: &str, why: impl Into<String>) -> Malformed {
     Malformed { place: place.to_owned(), why: why.into() }
 }

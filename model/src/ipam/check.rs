@@ -51,7 +51,6 @@ impl IpamConfig {
     }
 
     /// All rules that cannot work. Addresses are looked at once the rules by themselves can work.
-    #[must_use]
     pub fn faults(&self) -> Vec<IpamError> {
         if let Err(error) = self.check_ranges() {
             return vec![error.into()];

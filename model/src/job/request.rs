@@ -15,7 +15,6 @@ pub struct RequestDigest([u8; DIGEST_BYTES]);
 
 impl RequestDigest {
     /// The digest of a call by the user `uid`, with its arguments byte by byte as they were sent.
-    #[must_use]
     pub fn of(method: &str, uid: u32, args: &[u8]) -> Self {
         // Neither a name nor a number has a zero byte or a changing length, so nothing can pass
         // from one part to the next.
@@ -31,7 +30,6 @@ impl RequestDigest {
     }
 
     /// The job at `index` of this request's submission.
-    #[must_use]
     pub const fn at(self, index: u32) -> RequestId {
         RequestId { digest: self, index }
     }

@@ -6,7 +6,6 @@ const REPLACEMENT: &str = "\\ufffd";
 /// The bytes as text that a parser takes. Bytes that are no UTF-8 and halves of surrogate pairs become U+FFFD,
 /// and control characters become blanks. A backslash that begins no escape stands for itself, and a byte
 /// order mark goes. One odd byte in a name of hardware must not hide the rest.
-#[must_use]
 pub fn lossy(bytes: &[u8]) -> String {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = String::from_utf8_lossy(bytes);

@@ -37,7 +37,6 @@ pub enum Problem {
     /// A text that is not taken.
     #[error("{field} `{value}` must be {wanted}")]
     Text {
-        /// What it is.
         field: &'static str,
         /// The text, or its beginning.
         value: String,
@@ -61,7 +60,6 @@ pub enum Problem {
     /// An Ethernet address that is no card's.
     #[error("MAC address {mac} {why}")]
     Mac {
-        /// The address.
         mac: MacAddress,
         /// Why it is none.
         why: &'static str,
@@ -78,7 +76,6 @@ pub enum Problem {
     /// Something that only one machine can have.
     #[error("{what} belongs to '{other}'")]
     Taken {
-        /// What it is.
         what: String,
         /// The machine that has it.
         other: Serial,
@@ -86,7 +83,6 @@ pub enum Problem {
     /// The rack has a boot machine.
     #[error("the boot machine of rack {rack} is already registered: '{other}'")]
     Boot {
-        /// The rack.
         rack: u32,
         /// Its boot machine.
         other: Serial,
@@ -104,7 +100,6 @@ pub enum Problem {
 
 impl Problem {
     /// The kind of error that it is to clients.
-    #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Registered | Self::Twice | Self::Taken { .. } | Self::Boot { .. } => {
@@ -130,7 +125,6 @@ impl Problem {
 }
 
 /// Every fault that machines of one registration have by themselves and among each other.
-#[must_use]
 pub fn faults(specs: &[MachineSpec]) -> Vec<Fault> {
     let mut serials = BTreeSet::new();
     let mut boots: BTreeMap<u32, &Serial> = BTreeMap::new();
@@ -172,7 +166,6 @@ pub fn faults(specs: &[MachineSpec]) -> Vec<Fault> {
 }
 
 /// Faults in one line: as many as a reader takes in, and how many more there are.
-#[must_use]
 pub fn told(faults: &[impl Display]) -> String {
     if let [one] = faults {
         return one.to_string();
@@ -187,7 +180,6 @@ pub fn told(faults: &[impl Display]) -> String {
 
 impl MachineSpec {
     /// The faults of the machine by itself, beyond those that the types refuse.
-    #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems: Vec<Problem> =
             self.serial.placeholder().map(Problem::Placeholder).into_iter().collect();
@@ -203,7 +195,6 @@ impl MachineSpec {
 }
 
 /// The fault of a role, if any.
-#[must_use]
 pub fn role(role: &str) -> Option<Problem> {
     let lower = role.to_ascii_lowercase();
     if !is_word(role) {
@@ -216,20 +207,17 @@ pub fn role(role: &str) -> Option<Problem> {
 }
 
 /// The fault of a product or data centre, if any.
-#[must_use]
 pub fn text(field: &'static str, value: &str) -> Option<Problem> {
     let wrong = value.len() > TEXT_MAX || value.chars().any(char::is_control);
     wrong.then(|| Problem::text(field, value, "at most 64 printable characters"))
 }
 
 /// The fault of the type of a management controller, if any.
-#[must_use]
 pub fn bmc_type(kind: &str) -> Option<Problem> {
     (!is_word(kind)).then(|| Problem::text("bmc type", kind, WORD))
 }
 
 /// The fault of a system UUID, if any.
-#[must_use]
 pub fn uuid(uuid: Uuid) -> Option<Problem> {
     /// UUIDs of boards whose vendor never set one.
     const KNOWN: [u128; 3] = [
@@ -242,7 +230,6 @@ pub fn uuid(uuid: Uuid) -> Option<Problem> {
 }
 
 /// The faults of the Ethernet addresses of a machine.
-#[must_use]
 pub fn macs(macs: &[MacAddress]) -> Vec<Problem> {
     let wrong = |mac: &MacAddress| mac.unusable().map(|why| Problem::Mac { mac: *mac, why });
     let mut problems: Vec<Problem> = macs.iter().filter_map(wrong).collect();
@@ -254,7 +241,6 @@ pub fn macs(macs: &[MacAddress]) -> Vec<Problem> {
 }
 
 /// The faults of the labels of a machine.
-#[must_use]
 pub fn labels(labels: &Labels) -> Vec<Problem> {
     let mut problems = Vec::new();
     if labels.len() > LABELS_MAX {

@@ -56,7 +56,6 @@ crate::words! {
 impl Status {
     /// To which of them an external controller may move a machine: sabakan's own table. Another one than
     /// itself, which is always a success.
-    #[must_use]
     pub const fn may_become(self) -> &'static [Self] {
         match self {
             Self::Uninitialized => &[Self::Healthy, Self::Retiring],
@@ -69,13 +68,11 @@ impl Status {
     }
 
     /// Whether the machine works for somebody, or is to work again soon.
-    #[must_use]
     pub const fn is_in_service(self) -> bool {
         matches!(self, Self::Healthy | Self::Unhealthy | Self::Unreachable | Self::Updating)
     }
 
     /// Whether keys of its disks are kept: they would keep it from being retired.
-    #[must_use]
     pub const fn takes_disk_keys(self) -> bool {
         !matches!(self, Self::Retiring | Self::Retired)
     }
@@ -142,37 +139,31 @@ macro_rules! states {
             pub const ALL: &[Self] = &[$(Self::$state,)+];
 
             /// The word in documents and lists.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$state => $word,)+ }
             }
 
             /// sabakan's state.
-            #[must_use]
             pub const fn status(self) -> Status {
                 match self { $(Self::$state => Status::$status,)+ }
             }
 
             /// Ironic's provision state.
-            #[must_use]
             pub const fn provision_state(self) -> &'static str {
                 match self { $(Self::$state => $provision,)+ }
             }
 
             /// Seconds for which a machine may be in it, where that has an end.
-            #[must_use]
             pub const fn deadline(self) -> Option<i64> {
                 match self { $(Self::$state => $deadline,)+ }
             }
 
             /// Its meaning for a client that waits.
-            #[must_use]
             pub const fn phase(self) -> Phase {
                 match self { $(Self::$state => $phase,)+ }
             }
 
             /// Its meaning, in a line.
-            #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$state => concat!($($doc),+).trim_ascii(),)+ }
             }
@@ -259,7 +250,6 @@ states! {
 
 impl State {
     /// Whether a ramdisk of it may look itself up: those in which Ironic expects one.
-    #[must_use]
     pub const fn expects_ramdisk(self) -> bool {
         matches!(
             self,
@@ -277,7 +267,6 @@ impl State {
     }
 
     /// Whether it lasts until somebody does something about it.
-    #[must_use]
     pub fn is_failed(self) -> bool {
         self.phase() == Phase::Failed
     }
@@ -326,7 +315,6 @@ pub struct Carried {
 
 impl Life {
     /// Whether it has not begun.
-    #[must_use]
     pub fn is_new(&self) -> bool {
         *self == Self::default()
     }
@@ -364,14 +352,12 @@ impl Life {
     }
 
     /// Whether this job is at work on it.
-    #[must_use]
     pub fn is_carried_by(&self, job: JobId) -> bool {
         let runs = matches!(self.state.phase(), Phase::Runs { .. });
         runs && self.carried.is_some_and(|carried| carried.job == job)
     }
 
     /// The job without which nothing goes on here: it prepares the machine, which does nothing for it yet.
-    #[must_use]
     pub fn preparing(&self) -> Option<JobId> {
         let runs = matches!(self.state.phase(), Phase::Runs { .. });
         self.carried.filter(|carried| runs && !carried.awaits).map(|carried| carried.job)
@@ -393,13 +379,11 @@ pub struct Overdue {
 
 impl super::Machine {
     /// When it came to the state in which it is.
-    #[must_use]
     pub fn state_since(&self) -> Timestamp {
         self.life.since.unwrap_or(self.register_date)
     }
 
     /// The overdue state, if it is overdue. Nothing is overdue during maintenance.
-    #[must_use]
     pub fn overdue(&self, now: Timestamp) -> Option<Overdue> {
         let state = self.life.state;
         let deadline = state.deadline().filter(|_| self.maintenance.is_none())?;

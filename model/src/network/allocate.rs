@@ -16,7 +16,6 @@ pub trait Used {
     /// The last address of the run of used ones that holds `address`, if it is used.
     fn run_end(&self, address: IpAddr) -> Option<IpAddr>;
 
-    /// The owner of an address.
     fn owner(&self, address: IpAddr) -> Option<String>;
 }
 
@@ -26,7 +25,6 @@ pub enum AllocateError {
     /// Every address of the pools is used. It ends when one becomes free.
     #[error("the {family} pools of network {network} are full")]
     Full {
-        /// The network.
         network: Word,
         /// `IPv4` or `IPv6`.
         family: &'static str,
@@ -36,16 +34,12 @@ pub enum AllocateError {
         "network {network} has no pool; give it one by `gnt network modify {network} --pool FIRST-LAST`, \
          or ask for an address"
     )]
-    NoPool {
-        /// The network.
-        network: Word,
-    },
+    NoPool { network: Word },
     /// The address lies outside.
     #[error("{address} is of no subnet of network {network}")]
     Outside {
         /// The address that was asked for.
         address: IpAddr,
-        /// The network.
         network: Word,
     },
     /// No host may have the address, or another one has it.
@@ -60,7 +54,6 @@ pub enum AllocateError {
 
 impl AllocateError {
     /// Whether it ends by itself, when others release addresses.
-    #[must_use]
     pub const fn is_temporary(&self) -> bool {
         matches!(self, Self::Full { .. })
     }
@@ -207,13 +200,11 @@ impl Subnet {
     }
 
     /// Whether a pool gives an address while nobody has it.
-    #[must_use]
     pub fn gives(&self, address: IpAddr) -> bool {
         self.blocked_end(address).is_none() && self.pools.iter().any(|pool| pool.contains(address))
     }
 
     /// How many addresses of its pools could be given out if nobody had one.
-    #[must_use]
     pub fn capacity(&self) -> u128 {
         let mut blocked: Vec<IpRange> = self.reserved.clone();
         blocked.extend(self.pre_allocated.keys().chain(&self.gateway).copied().map(IpRange::one));

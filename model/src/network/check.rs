@@ -32,7 +32,6 @@ impl NetworkFault {
 
 impl Network {
     /// The same with reserved ranges in order, and single addresses that follow each other as one pool.
-    #[must_use]
     pub fn normalized(mut self) -> Self {
         for subnet in &mut self.subnets {
             subnet.reserved = range::merged(std::mem::take(&mut subnet.reserved));

@@ -50,7 +50,6 @@ crate::text_form!(Owner);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// The network.
     pub network: Word,
     /// Who claims.
     pub owner: Owner,
@@ -74,14 +73,11 @@ pub enum ClaimState {
 }
 
 impl Claim {
-    /// Its key.
-    #[must_use]
     pub fn key(&self) -> ClaimKey {
         ClaimKey { network: self.network.clone(), owner: self.owner.clone() }
     }
 
     /// Its addresses; none while it waits.
-    #[must_use]
     pub fn addresses(&self) -> &[IpAddr] {
         match &self.state {
             ClaimState::Bound(addresses) => addresses,
@@ -90,7 +86,6 @@ impl Claim {
     }
 
     /// Whether it waits for an address.
-    #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.state == ClaimState::Waiting
     }
@@ -99,7 +94,6 @@ impl Claim {
 /// The key of a claim, as text `NETWORK/OWNER`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimKey {
-    /// The network.
     pub network: Word,
     /// Who claims.
     pub owner: Owner,
@@ -124,7 +118,6 @@ impl FromStr for ClaimKey {
 
 impl ClaimKey {
     /// The key as a path: a serial number is escaped.
-    #[must_use]
     pub fn escaped(&self) -> String {
         match &self.owner {
             Owner::Machine(serial) => format!("{}/{MACHINE}{}", self.network, serial.escaped()),
@@ -133,7 +126,6 @@ impl ClaimKey {
     }
 
     /// The key that [`escaped`](Self::escaped) gave.
-    #[must_use]
     pub fn from_escaped(text: &str) -> Option<Self> {
         let (network, owner) = text.split_once('/')?;
         let owner = match owner.strip_prefix(MACHINE) {

@@ -65,32 +65,26 @@ impl IpRange {
         Ok(Self { first, last })
     }
 
-    /// One address.
-    #[must_use]
     pub const fn one(address: IpAddr) -> Self {
         Self { first: address, last: address }
     }
 
     /// The first address.
-    #[must_use]
     pub const fn first(self) -> IpAddr {
         self.first
     }
 
     /// The last address.
-    #[must_use]
     pub const fn last(self) -> IpAddr {
         self.last
     }
 
     /// Whether it holds an address.
-    #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
         self.first <= address && address <= self.last
     }
 
     /// Whether both hold an address.
-    #[must_use]
     pub fn meets(self, other: Self) -> bool {
         self.first.is_ipv4() == other.first.is_ipv4()
             && self.first <= other.last
@@ -98,7 +92,6 @@ impl IpRange {
     }
 
     /// The addresses that both hold.
-    #[must_use]
     pub fn common(self, other: Self) -> Option<Self> {
         self.meets(other)
             .then(|| Self { first: self.first.max(other.first), last: self.last.min(other.last) })
@@ -111,14 +104,11 @@ impl IpRange {
     }
 
     /// How many addresses it holds, at most `u128::MAX`.
-    #[must_use]
     pub fn count(self) -> u128 {
         (number(self.last) - number(self.first)).saturating_add(1)
     }
 }
 
-/// An address as a number.
-#[must_use]
 pub fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(u32::from(address)),
@@ -127,7 +117,6 @@ pub fn number(address: IpAddr) -> u128 {
 }
 
 /// The address of this number in the family of `like`, if there is one.
-#[must_use]
 pub fn address(number: u128, like: IpAddr) -> Option<IpAddr> {
     match like {
         IpAddr::V4(_) => u32::try_from(number).ok().map(|number| Ipv4Addr::from(number).into()),
@@ -136,13 +125,11 @@ pub fn address(number: u128, like: IpAddr) -> Option<IpAddr> {
 }
 
 /// The next address of the same family, if there is one.
-#[must_use]
 pub fn next(of: IpAddr) -> Option<IpAddr> {
     address(number(of).checked_add(1)?, of)
 }
 
 /// The address before this one, if there is one.
-#[must_use]
 pub fn previous(of: IpAddr) -> Option<IpAddr> {
     address(number(of).checked_sub(1)?, of)
 }
@@ -167,7 +154,6 @@ pub fn parse(text: &str) -> Result<IpAddr, RangeError> {
 }
 
 /// The same addresses as ranges in order, none of which meets or follows another one.
-#[must_use]
 pub fn merged(mut ranges: Vec<IpRange>) -> Vec<IpRange> {
     ranges.sort_unstable();
     let mut merged: Vec<IpRange> = Vec::new();
@@ -186,7 +172,6 @@ pub fn merged(mut ranges: Vec<IpRange>) -> Vec<IpRange> {
 }
 
 /// Ranges without the addresses of another one.
-#[must_use]
 pub fn without(ranges: &[IpRange], other: IpRange) -> Vec<IpRange> {
     let left = |range: &IpRange| {
         if !range.meets(other) {

@@ -33,9 +33,7 @@ pub struct NetworkTemplate {
 /// The key of a template, as text `NAME/VERSION`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TemplateKey {
-    /// Its name.
     pub name: Word,
-    /// Its version.
     pub version: u32,
 }
 
@@ -46,13 +44,10 @@ pub struct NetworkFile {
     pub path: String,
     /// Its permissions.
     pub mode: u32,
-    /// Its content.
     pub content: String,
 }
 
 impl NetworkTemplate {
-    /// Its key.
-    #[must_use]
     pub fn key(&self) -> TemplateKey {
         TemplateKey { name: self.name.clone(), version: self.version }
     }

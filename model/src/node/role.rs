@@ -75,7 +75,6 @@ pub struct Gap {
 impl Gap {
     /// The gap that `left` candidates make, if they do, where `possible` nodes could be candidates and
     /// `pool_size` are wanted (Ganeti: desired = min(possible, pool size)).
-    #[must_use]
     pub fn of(left: usize, possible: usize, pool_size: usize) -> Option<Self> {
         let wanted = possible.min(pool_size);
         (left < wanted).then_some(Self { left, wanted })
@@ -157,7 +156,6 @@ impl Flags {
 
 impl Standing {
     /// The standing of a node by its document and by who is master.
-    #[must_use]
     pub fn of(role: NodeRole, is_master: bool) -> Self {
         match role {
             _ if is_master => Self::Master,
@@ -169,7 +167,6 @@ impl Standing {
     }
 
     /// The role in the node's document.
-    #[must_use]
     pub fn role(self) -> NodeRole {
         match self {
             Self::Master | Self::Candidate => NodeRole::Candidate,
@@ -180,7 +177,6 @@ impl Standing {
     }
 
     /// Whether its agent is called. For a vote it is asked all the same.
-    #[must_use]
     pub fn is_called(self) -> bool {
         self != Self::Offline
     }

@@ -66,7 +66,6 @@ impl Default for ClusterRenewCrypto {
 
 impl ClusterSetParams {
     /// Whether the master's address may have to be taken anew.
-    #[must_use]
     pub const fn moves_the_address(&self) -> bool {
         self.master_ip.is_some() || self.master_netdev.is_some() || self.master_netmask.is_some()
     }
@@ -87,7 +86,6 @@ macro_rules! cluster_set_params {
 
         impl ClusterSetParams {
             /// Names of the parameters that are given but not supported.
-            #[must_use]
             pub fn unsupported(&self) -> Vec<&'static str> {
                 let mut names = Vec::new();
                 $(if !is_unset(&self.$reserved) {

@@ -46,7 +46,6 @@ pub struct Unchanged(
 impl Common {
     /// Whether a reason of the submitter tells this opcode from every other of its kind: an entry
     /// with the nanosecond at which it was asked for.
-    #[must_use]
     pub fn is_stamped(&self) -> bool {
         self.reason.iter().any(|entry| entry.2 > 0)
     }

@@ -37,7 +37,6 @@ pub struct OpInputError {
 
 impl OpInput {
     /// An opcode with nothing but its own parameters.
-    #[must_use]
     pub fn new(op: OpCode) -> Self {
         Self { op, common: Common::default() }
     }
@@ -210,7 +209,6 @@ pub enum Input {
 
 impl Input {
     /// How the job list names it.
-    #[must_use]
     pub fn summary(&self) -> String {
         match self {
             Self::Known(input) => input.op.summary(),
@@ -219,25 +217,21 @@ impl Input {
     }
 
     /// Its priority at submission.
-    #[must_use]
     pub fn priority(&self) -> i32 {
         self.known().map_or(0, |input| input.common.priority)
     }
 
     /// The jobs that must end first.
-    #[must_use]
     pub fn depends(&self) -> &[Dependency] {
         self.known().and_then(|input| input.common.depends.as_deref()).unwrap_or_default()
     }
 
     /// The requesters and their reasons, oldest first.
-    #[must_use]
     pub fn reason(&self) -> &[ReasonEntry] {
         self.known().map(|input| input.common.reason.as_slice()).unwrap_or_default()
     }
 
     /// The opcode, if this version knows it.
-    #[must_use]
     pub fn known(&self) -> Option<&OpInput> {
         match self {
             Self::Known(input) => Some(input),
@@ -246,7 +240,6 @@ impl Input {
     }
 
     /// How far it reaches; what cannot run reaches nowhere.
-    #[must_use]
     pub fn reach(&self) -> Reach {
         self.known().map_or(Reach::Master, |input| input.op.reach())
     }

@@ -118,7 +118,6 @@ pub struct NodeNetworkApply {
 
 impl NodeNetworkApply {
     /// The parameters that apply the last configuration of this node again.
-    #[must_use]
     pub fn again(node: &str) -> Self {
         let node_name = node.to_owned();
         Self { node_name, text: None, template: None, again: true, seconds: minute() }
@@ -198,7 +197,6 @@ pub struct NodeSetParams {
 
 impl NodeSetParams {
     /// A request that changes nothing of a node yet.
-    #[must_use]
     pub fn unchanged(node_name: impl Into<String>) -> Self {
         Self {
             node_name: node_name.into(),

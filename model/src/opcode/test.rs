@@ -34,7 +34,6 @@ pub struct TestDelay {
 
 impl TestDelay {
     /// A sleep of so many seconds on the master, without locks.
-    #[must_use]
     pub const fn on_master(duration: f64) -> Self {
         Self {
             duration,
@@ -49,7 +48,6 @@ impl TestDelay {
     }
 
     /// Whether it sleeps on nodes by their agents.
-    #[must_use]
     pub fn is_on_nodes(&self) -> bool {
         let uuids = self.on_node_uuids.as_ref();
         !self.on_nodes.is_empty() || uuids.is_some_and(|uuids| !uuids.is_empty())

@@ -48,7 +48,6 @@ impl TokenEnd {
     pub const NEVER: Self = Self::Word(EndWord::Never);
 
     /// The moment, of a token that was made at this one.
-    #[must_use]
     pub fn of(self, made: Timestamp) -> Option<Timestamp> {
         match self {
             Self::At(end) => Some(end),

@@ -86,7 +86,6 @@ macro_rules! telling {
     ($($op:ident)+) => {
         $(impl $op {
             /// How it tells what it finds.
-            #[must_use]
             pub fn telling(&self) -> Telling {
                 Telling {
                     debug_simulate_errors: self.debug_simulate_errors,

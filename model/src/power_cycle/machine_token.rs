@@ -25,7 +25,6 @@ pub struct MachineToken(Secret<[u8; TOKEN_BYTES]>);
 impl MachineToken {
     /// The token of a power cycle, and that of a ramdisk in it, by the secret of that power cycle. The
     /// client that looks itself up first is told the second.
-    #[must_use]
     pub fn of(secret: &RamdiskToken) -> (Self, RamdiskToken) {
         let digest = |purpose: &[u8]| -> [u8; TOKEN_BYTES] {
             Sha256::new().chain_update(purpose).chain_update(secret.expose()).finalize().into()
@@ -35,13 +34,11 @@ impl MachineToken {
     }
 
     /// The bytes; the caller answers for where they go.
-    #[must_use]
     pub fn expose(&self) -> &[u8; TOKEN_BYTES] {
         self.0.expose()
     }
 
     /// The text that a machine is told.
-    #[must_use]
     pub fn to_text(&self) -> Secret<String> {
         Secret::new(base32::encode(self.expose()))
     }
@@ -75,7 +72,6 @@ impl<'de> Deserialize<'de> for MachineToken {
 pub enum Unusable {
     /// The power cycle expects none.
     Unexpected,
-    /// It was used.
     Used,
     /// Its time is over.
     Late,

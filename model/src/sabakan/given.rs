@@ -84,7 +84,6 @@ pub fn dhcp(given: Map<String, Value>, current: &DhcpConfig) -> Result<Map<Strin
 }
 
 /// Our settings of DHCP with sabakan's names beside ours.
-#[must_use]
 pub fn shown_dhcp(config: &DhcpConfig) -> Value {
     let mut shown = json!(config);
     let (theirs, ours) = NAME_SERVERS;

@@ -6,7 +6,6 @@ use super::time;
 use crate::audit::AuditEntry;
 
 /// An entry with sabakan's keys, and ours behind them.
-#[must_use]
 pub fn shown(entry: &AuditEntry) -> Value {
     let verb = entry.action.trim_start_matches("OP_").to_lowercase();
     let (category, action) = verb.split_once('_').unwrap_or((&verb, ""));

@@ -5,20 +5,17 @@ use serde_json::Value;
 use crate::time::Timestamp;
 
 /// `2026-11-20T13:05:09Z`.
-#[must_use]
 pub fn shown(moment: Timestamp) -> String {
     moment.to_string().replacen(' ', "T", 1).replace(" UTC", "Z")
 }
 
 /// A pair of seconds and microseconds, as sabakan writes it.
-#[must_use]
 pub fn of_pair(pair: &Value) -> Value {
     let moment = serde_json::from_value(pair.clone()).ok();
     moment.map(shown).map_or(Value::Null, Value::from)
 }
 
 /// The beginning of a day, UTC, that is written `20261120`.
-#[must_use]
 pub fn day(text: &str) -> Option<Timestamp> {
     if text.len() != 8 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -13,7 +13,6 @@ use crate::machine::{Addresses, Labels, Machine};
 use crate::time::Timestamp;
 
 /// When a machine is to be taken out of use. The default is the time of its registration, as in sabakan.
-#[must_use]
 pub fn retire_date(machine: &Machine) -> Timestamp {
     machine.retire_date.unwrap_or(machine.register_date)
 }
@@ -90,7 +89,6 @@ struct Status {
 
 impl<'m> Today<'m> {
     /// The machine at this moment, by these rules of addresses.
-    #[must_use]
     pub fn of(machine: &'m Machine, rules: Option<&IpamConfig>, now: Timestamp) -> Self {
         let mut labels = machine.labels.clone();
         for (name, value) in [("product", &machine.product), ("datacenter", &machine.datacenter)] {
@@ -125,7 +123,6 @@ impl<'m> Today<'m> {
     }
 
     /// The same without what is another a moment later.
-    #[must_use]
     pub fn lasting(mut self) -> Self {
         self.status.duration = None;
         self

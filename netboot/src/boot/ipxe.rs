@@ -8,7 +8,6 @@ const COLUMNS: usize = 80;
 const NOTHING: &str = "${none}";
 
 /// A text as the arguments of a command that joins them by single blanks, as `echo` and `kernel` do.
-#[must_use]
 pub(super) fn literal(text: &str) -> String {
     let words = text.split(' ').map(|word| {
         let begins = match word {
@@ -24,7 +23,6 @@ pub(super) fn literal(text: &str) -> String {
 }
 
 /// A script that shows a text, and ends as a failure.
-#[must_use]
 pub(super) fn shown(text: &str) -> String {
     let mut script = "#!ipxe\n".to_owned();
     for line in text.lines() {

@@ -148,7 +148,6 @@ fn told(observation: &Observation, ends: Ends) {
     }
 }
 
-/// The record of an observation of a ramdisk.
 fn record(seen: &Observation) -> Option<RamdiskTold> {
     let Observation::Ramdisk { rack, serial, registered, cycle, heard } = seen.clone() else {
         return None;

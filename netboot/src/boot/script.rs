@@ -24,7 +24,6 @@ pub const REFUSAL_PATH: &str = "/api/v1/boot/refusal";
 /// it shows why and leaves iPXE as a failure, so that the firmware goes on to its disk.
 ///
 /// iPXE 2.0 may have it before the card is open or has an address.
-#[must_use]
 pub fn chain(server: SocketAddr, path: &str) -> String {
     let me = "${serial:uristring}?uuid=${uuid}&mac=${netX/mac:hexhyp}";
     format!(
@@ -41,7 +40,6 @@ pub fn chain(server: SocketAddr, path: &str) -> String {
 
 /// The script of one machine. `exit 1` leaves the network to what the firmware has next. The first of the
 /// servers is the one that is asked; the others serve the rack, too.
-#[must_use]
 pub fn boot(servers: &[SocketAddr], machine: &RackMachine) -> String {
     let Some(&server) = servers.first() else { return ipxe::shown("") };
     let RackMachine { serial, role, boot, .. } = machine;
@@ -119,7 +117,6 @@ fn inspecting(servers: &[SocketAddr], machine: &RackMachine, given: &[String]) -
 }
 
 /// For a machine that nobody registered. Not a script: the machine must not go on as if it were.
-#[must_use]
 pub(super) fn unknown(serial: &Serial, who: &Told) -> String {
     let text = serde_json::Value::from(serial.as_str());
     format!(
@@ -130,7 +127,6 @@ pub(super) fn unknown(serial: &Serial, who: &Told) -> String {
 }
 
 /// For a machine whose firmware tells no serial number of its own, and whose card is not known.
-#[must_use]
 pub(super) fn nameless(told: &str, why: &str, who: &Told) -> String {
     let mac = who.macs.first().map_or_else(|| "ADDRESS".to_owned(), ToString::to_string);
     format!(
@@ -141,7 +137,6 @@ pub(super) fn nameless(told: &str, why: &str, who: &Told) -> String {
 }
 
 /// For a machine that tells what is not of one machine.
-#[must_use]
 pub(super) fn contradiction(why: &str) -> String {
     format!(
         "refused: {why}; where a card or a board was replaced, take it from the one machine by \

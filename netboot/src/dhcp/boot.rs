@@ -35,7 +35,6 @@ pub enum Stage {
 impl Stage {
     /// The stage of `packet`'s sender. iPXE comes first: when it was loaded by HTTP it still calls
     /// itself a PXE client.
-    #[must_use]
     pub fn of(packet: &Packet) -> Self {
         let vendor = packet.option(option::VENDOR_CLASS).unwrap_or_default();
         if packet.has_user_class(IPXE_CLASS) {
@@ -53,14 +52,12 @@ impl Stage {
     }
 
     /// Whether this stage wants to boot from the network, and nothing here boots it.
-    #[must_use]
     pub fn is_stranded(self) -> bool {
         matches!(self, Self::OtherHttpFirmware | Self::PxeFirmware)
     }
 
     /// The options which lead this stage to the next. A system gets the script's URL if it asked
     /// for a boot file.
-    #[must_use]
     pub fn options(self, packet: &Packet, base_url: &str) -> Vec<(u8, Vec<u8>)> {
         let url = |path: &str| (option::BOOT_FILE, format!("{base_url}{path}").into_bytes());
         match self {
@@ -79,14 +76,12 @@ impl Stage {
 
 /// The architecture that the sender of `packet` can boot as, if it tells (RFC 4578 and its registry: 0
 /// is a BIOS, 7 is UEFI on x64). The option counts first, which may name several, then the vendor class.
-#[must_use]
 pub fn architecture(packet: &Packet) -> Option<u16> {
     let vendor = || architecture_in(packet.option(option::VENDOR_CLASS).unwrap_or_default());
     packet.architectures().next().or_else(vendor)
 }
 
 /// Path of the loader that UEFI HTTP boot gets: an EFI program, that of the machine or iPXE.
-#[must_use]
 pub fn loader_path(name: &str) -> String {
     let dash = if name.is_empty() { "" } else { "-" };
     format!("/api/v1/boot/loader{dash}{name}.efi")

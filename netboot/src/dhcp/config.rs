@@ -95,7 +95,6 @@ pub struct GuestRules {
 impl GuestRules {
     /// The rules for an agent that gives so many addresses, in a rack with so many machines whose cards
     /// are known. Guests get what the machines leave, and at least one address in `GUESTS_SHARE`.
-    #[must_use]
     pub fn new(
         known: Arc<BTreeSet<MacAddress>>,
         machines: usize,
@@ -108,7 +107,6 @@ impl GuestRules {
 
     /// Addresses that guests of one circuit hold together, at most: half of them are left to other
     /// ports, whatever is behind this one.
-    #[must_use]
     pub fn of_circuit_max(&self) -> usize {
         self.addresses_max.div_ceil(2)
     }
@@ -188,21 +186,18 @@ impl Config {
 
 impl ServedRange {
     /// The subnet mask.
-    #[must_use]
     pub fn mask(&self) -> Ipv4Addr {
         let host_bits = u32::from(32_u8.saturating_sub(self.prefix_len));
         u32::MAX.checked_shl(host_bits).unwrap_or(0).into()
     }
 
     /// Whether `address` is of this network.
-    #[must_use]
     pub fn on_network(&self, address: Ipv4Addr) -> bool {
         let mask = u32::from(self.mask());
         u32::from(address) & mask == u32::from(self.interface_address) & mask
     }
 
     /// Whether `address` can be that of one host, on this network or elsewhere.
-    #[must_use]
     pub fn may_be_host(&self, address: Ipv4Addr) -> bool {
         let (at, hosts) = (u32::from(address), !u32::from(self.mask()));
         let is_of_all = self.on_network(address) && [0, hosts].contains(&(at & hosts));
@@ -210,7 +205,6 @@ impl ServedRange {
     }
 
     /// Whether `address` can be that of another host on this network.
-    #[must_use]
     pub fn is_neighbour(&self, address: Ipv4Addr) -> bool {
         self.on_network(address)
             && self.may_be_host(address)
@@ -220,14 +214,12 @@ impl ServedRange {
     /// Whether clients may know a relay by `address` in our place (RFC 5107). The relay's own address is
     /// good. A relay elsewhere may also use an address of this network that is nobody else's, for all
     /// that is known here.
-    #[must_use]
     pub fn may_stand_in(&self, address: Ipv4Addr, relay: Ipv4Addr) -> bool {
         let is_free = !self.leases(address) && !self.excluded.contains(&address);
         address == relay || (!self.on_network(relay) && self.is_neighbour(address) && is_free)
     }
 
     /// Whether `address` may be leased.
-    #[must_use]
     pub fn leases(&self, address: Ipv4Addr) -> bool {
         (self.first..=self.last).contains(&address)
             && address != self.interface_address
@@ -238,7 +230,6 @@ impl ServedRange {
     }
 
     /// Whether a client is in no inventory, where machines are kept addresses for.
-    #[must_use]
     pub fn is_guest(&self, client: &Identity) -> bool {
         let knows = |rules: &GuestRules| client.mac().is_some_and(|mac| rules.known.contains(&mac));
         self.guests.as_ref().is_some_and(|rules| !knows(rules))
@@ -246,7 +237,6 @@ impl ServedRange {
 
     /// The agent that gives `address` at `now`: one that takes a part over waits until no lease of the
     /// one before can live.
-    #[must_use]
     pub fn giver(&self, address: Ipv4Addr, now: i64) -> Giver<'_> {
         match self.others.get(&address) {
             Some(OtherPart { agent: Some(agent), from_us }) if *from_us <= now => {
@@ -259,7 +249,6 @@ impl ServedRange {
     }
 
     /// Whether `address` may be leased here anew at `now`.
-    #[must_use]
     pub fn is_ours(&self, address: Ipv4Addr, now: i64) -> bool {
         self.giver(address, now) == Giver::Us
     }
@@ -267,7 +256,6 @@ impl ServedRange {
     /// Seconds that a lease of `address` may last which is given or renewed at `now`. None where that is
     /// too short for a lease, or where nobody knows yet who takes the address over. An agent that takes
     /// it over counts on it that no earlier lease lives by then.
-    #[must_use]
     pub fn seconds_of(&self, address: Ipv4Addr, now: i64) -> Option<u32> {
         let Some(other) = self.others.get(&address) else { return Some(self.lease_seconds) };
         other.agent.as_ref()?;

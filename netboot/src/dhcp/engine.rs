@@ -89,7 +89,6 @@ impl Engine {
     }
 
     /// What is served.
-    #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }

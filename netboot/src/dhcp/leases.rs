@@ -125,7 +125,6 @@ impl Leases {
     }
 
     /// The time up to which all is known here which another agent did.
-    #[must_use]
     pub fn heard(&self, agent: &NodeName) -> Option<i64> {
         self.heard.get(agent).copied()
     }
@@ -144,7 +143,6 @@ impl Leases {
     }
 
     /// The standing of `client` to `address`, which is on the network of `range`.
-    #[must_use]
     pub fn standing(
         &self,
         range: &ServedRange,
@@ -226,7 +224,6 @@ impl Leases {
     }
 
     /// Whether an address that is offered was another client's before, which may use it still.
-    #[must_use]
     pub fn is_offered_again(&self, address: Ipv4Addr) -> bool {
         let entry = self.table.get(address);
         entry.is_some_and(|entry| matches!(entry.state, State::Offered(Offer { again: true, .. })))

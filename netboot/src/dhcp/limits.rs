@@ -31,11 +31,9 @@ struct Limit {
 /// Messages that came too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limited {
-    /// By one client.
     Client,
     /// Through one relay's circuit.
     Circuit,
-    /// On one link.
     Link,
 }
 

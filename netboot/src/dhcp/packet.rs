@@ -49,7 +49,6 @@ pub enum DecodeError {
 
 /// Kind of a message, option 53.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are those of RFC 2131")]
 pub enum MessageType {
     Discover = 1,
     Offer = 2,
@@ -70,7 +69,6 @@ impl MessageType {
     }
 
     /// The number on the wire.
-    #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -141,32 +139,27 @@ impl Packet {
     }
 
     /// The bytes of an option; those of all its instances together.
-    #[must_use]
     pub fn option(&self, code: u8) -> Option<&[u8]> {
         self.options.iter().find(|(present, _)| *present == code).map(|(_, value)| value.as_slice())
     }
 
     /// The kind of message. `None` for BOOTP and for numbers unknown here.
-    #[must_use]
     pub fn message_type(&self) -> Option<MessageType> {
         let [code] = self.fixed(option::MESSAGE_TYPE)?;
         MessageType::from_code(code)
     }
 
     /// An option that holds exactly one address.
-    #[must_use]
     pub fn address(&self, code: u8) -> Option<Ipv4Addr> {
         self.fixed::<4>(code).map(Ipv4Addr::from)
     }
 
     /// The largest IP packet with a message that the client takes, option 57.
-    #[must_use]
     pub fn message_size_max(&self) -> Option<u16> {
         self.fixed(option::MESSAGE_SIZE_MAX).map(u16::from_be_bytes)
     }
 
     /// The options that the client asks for, in its order, option 55.
-    #[must_use]
     pub fn requested_options(&self) -> &[u8] {
         let all = self.option(option::PARAMETER_LIST).unwrap_or_default();
         all.get(..REQUESTED_MAX).unwrap_or(all)
@@ -180,7 +173,6 @@ impl Packet {
 
     /// The machine's UUID, option 97 of type 0, as it is on the wire (most firmware sends the first
     /// three fields little-endian, as SMBIOS has them).
-    #[must_use]
     pub fn machine_uuid(&self) -> Option<[u8; 16]> {
         let [kind, uuid @ ..] = self.fixed::<17>(option::MACHINE_UUID)?;
         (kind == 0).then_some(uuid)
@@ -188,20 +180,17 @@ impl Packet {
 
     /// Whether one of the user classes is `class`: the whole option 77, or an entry of its RFC 3004
     /// form (a length byte before each).
-    #[must_use]
     pub fn has_user_class(&self, class: &[u8]) -> bool {
         let value = self.option(option::USER_CLASS).unwrap_or_default();
         value == class || Classes(value).any(|entry| entry == class)
     }
 
     /// A sub-option of the relay's option 82 (RFC 3046).
-    #[must_use]
     pub fn relay_sub_option(&self, code: u8) -> Option<&[u8]> {
         scan::find(self.option(option::RELAY_AGENT)?, code)
     }
 
     /// The circuit that it came by, if its relay tells one.
-    #[must_use]
     pub fn circuit(&self) -> Option<Circuit> {
         let name = self.relay_sub_option(option::RELAY_CIRCUIT)?;
         let name = name.get(..CIRCUIT_BYTES_MAX).unwrap_or(name).to_vec();
@@ -209,20 +198,17 @@ impl Packet {
     }
 
     /// A sub-option of option 82 that holds exactly one address.
-    #[must_use]
     pub fn relay_address(&self, code: u8) -> Option<Ipv4Addr> {
         let value: [u8; 4] = self.relay_sub_option(code)?.try_into().ok()?;
         Some(value.into())
     }
 
     /// Whether a relay passed the message on.
-    #[must_use]
     pub fn is_relayed(&self) -> bool {
         !self.header.giaddr.is_unspecified()
     }
 
     /// The client's Ethernet address; `None` on other hardware.
-    #[must_use]
     pub fn mac(&self) -> Option<[u8; 6]> {
         let [mac @ .., _, _, _, _, _, _, _, _, _, _] = self.header.chaddr;
         (self.header.htype == ETHERNET && self.header.hlen == 6).then_some(mac)

@@ -159,7 +159,6 @@ enum Command {
 pub struct LeaseNews {
     /// The other agent.
     pub agent: NodeName,
-    /// The leases.
     pub told: Vec<LeaseRecord>,
     /// When it was asked, by the clock of this agent, if this is all that it knew.
     pub asked_us: Option<i64>,
@@ -220,13 +219,11 @@ impl Handle {
     }
 
     /// The server's numbers.
-    #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
     /// A way to change its leases, which does not keep it running.
-    #[must_use]
     pub fn learner(&self) -> Learner {
         Learner(self.commands.downgrade())
     }

@@ -49,7 +49,6 @@ pub(super) fn rack(rack: u32) -> Key {
     key(&format!("{RACKS}{rack}"))
 }
 
-/// One address.
 pub(super) fn lease(address: Ipv4Addr) -> Key {
     key(&format!("{LEASES}{address}"))
 }

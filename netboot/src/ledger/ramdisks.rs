@@ -27,7 +27,6 @@ pub struct Known<'a> {
 
 impl Known<'_> {
     /// An address that one of these cards leases now.
-    #[must_use]
     pub fn leased_by(&self, cards: &[MacAddress], now: Timestamp) -> Option<Ipv4Addr> {
         let is_theirs = |lease: &&LeaseRecord| {
             let is_bound =
@@ -53,7 +52,6 @@ impl Durable {
 }
 
 /// Whether a record is of this machine, as its document has it now.
-#[must_use]
 pub fn is_of(record: &RamdiskTold, machine: &RackMachine) -> bool {
     record.cycle == machine.cycle && record.registered == machine.registered
 }
@@ -166,7 +164,6 @@ impl Ledger {
     }
 
     /// An address that one of these cards leases now.
-    #[must_use]
     pub fn leased_by(&self, cards: &[MacAddress], now: Timestamp) -> Option<Ipv4Addr> {
         let state = self.state.lock();
         Known { ramdisks: &state.ramdisks, leases: &state.leases }.leased_by(cards, now)
@@ -181,7 +178,6 @@ impl Ledger {
 }
 
 /// The observation of a record, for the master.
-#[must_use]
 pub fn observed(record: &RamdiskTold) -> Observation {
     let RamdiskTold { rack, serial, registered, cycle, heard } = record.clone();
     Observation::Ramdisk { rack, serial, registered, cycle, heard }

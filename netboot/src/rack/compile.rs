@@ -24,7 +24,6 @@ use crate::rack::BootPlaces;
 pub enum Listener {
     /// A whole interface, on DHCP's own port.
     Interface {
-        /// Its name.
         name: String,
         /// Our address on it, which lies in the range's network.
         address: Ipv4Addr,
@@ -35,7 +34,6 @@ pub enum Listener {
 
 impl Listener {
     /// Our address there.
-    #[must_use]
     pub const fn address(&self) -> Ipv4Addr {
         match self {
             Self::Interface { address, .. } | Self::Address(address) => *address,
@@ -62,7 +60,6 @@ pub struct Compiled {
 
 /// Our addresses: those of the interfaces that are up, or those that the operator named, which
 /// serve relays alone.
-#[must_use]
 pub fn places(interfaces: &[Interface], relays_only: &[Ipv4Addr]) -> Vec<Listener> {
     if !relays_only.is_empty() {
         return relays_only.iter().copied().map(Listener::Address).collect();
@@ -79,7 +76,6 @@ pub fn places(interfaces: &[Interface], relays_only: &[Ipv4Addr]) -> Vec<Listene
 
 /// Serves every range in whose network one of our `places` lies. Machines are told to boot from
 /// `boot`; where it is no address of its own (0.0.0.0), from our address in their network.
-#[must_use]
 pub fn compile(
     documents: &[Arc<RackDocument>],
     places: &[Listener],

@@ -134,14 +134,12 @@ fn other_servers(interface: &str, servers: &BTreeSet<Ipv4Addr>) -> RackFault {
 impl Racks {
     /// The faults that keep the agent from serving its racks, the worst first. A fault that has passed
     /// meanwhile is over for those who wait for a change, too.
-    #[must_use]
     pub fn faults(&self) -> Vec<RackFault> {
         self.note(|_noted| {});
         self.health.told.borrow().clone()
     }
 
     /// Changes with [`Self::faults`].
-    #[must_use]
     pub fn watch_faults(&self) -> watch::Receiver<Vec<RackFault>> {
         self.health.told.subscribe()
     }
@@ -206,7 +204,6 @@ impl Racks {
     }
 
     /// The servers that are no agents and answer on an interface.
-    #[must_use]
     pub fn other_servers(&self, interface: &str) -> BTreeSet<Ipv4Addr> {
         self.health.noted.lock().others.get(interface).cloned().unwrap_or_default()
     }

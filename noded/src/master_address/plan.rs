@@ -25,9 +25,7 @@ pub enum Refused {
     /// The prefix is longer than the address.
     #[error("{address}/{prefix}: an address of this kind has at most {most} leading bits")]
     Prefix {
-        /// The address.
         address: IpAddr,
-        /// The prefix.
         prefix: u8,
         /// Bits of the address.
         most: u8,
@@ -44,16 +42,12 @@ pub enum Refused {
     },
     /// The interface is off.
     #[error("the interface `{netdev}` of this node is down")]
-    Down {
-        /// Which.
-        netdev: String,
-    },
+    Down { netdev: String },
     /// Somebody gave the address to another interface.
     #[error(
         "{address}/{prefix} is on the interface `{other}` of this node already, and no agent put it there"
     )]
     OnOther {
-        /// The address.
         address: IpAddr,
         /// Its prefix there.
         prefix: u8,

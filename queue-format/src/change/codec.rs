@@ -46,7 +46,6 @@ pub enum DecodeError {
     Kind {
         /// Which change, from 0.
         number: u32,
-        /// Its kind.
         kind: u8,
     },
     /// A key that is not text.
@@ -77,7 +76,6 @@ impl Batch {
     ///
     /// # Panics
     /// More than [`BATCH_CHANGES_MAX`] changes, or a content of 4 GiB or more.
-    #[must_use]
     pub fn encode(&self) -> Bytes {
         assert!(self.0.len() <= BATCH_CHANGES_MAX, "a batch is bounded by its maker");
         let mut out = BytesMut::with_capacity(5 + self.0.iter().map(Change::weight).sum::<usize>());

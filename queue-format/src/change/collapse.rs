@@ -9,7 +9,6 @@ use crate::key::Key;
 impl Batch {
     /// The same effect with fewer changes. Of several changes of one key only the last remains; a move
     /// of an object that this batch wrote becomes a write under the new name.
-    #[must_use]
     pub fn collapse(self) -> Self {
         if self.0.len() < 2 {
             return self;

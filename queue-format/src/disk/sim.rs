@@ -27,7 +27,6 @@ pub struct Chance(u64);
 
 impl Chance {
     /// The chances of this seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
@@ -135,7 +134,6 @@ impl SimDisk {
     }
 
     /// Changing operations so far.
-    #[must_use]
     pub fn operations(&self) -> usize {
         self.0.lock().operations
     }
@@ -161,14 +159,12 @@ impl SimDisk {
     }
 
     /// Whether an operation met the fault.
-    #[must_use]
     pub fn has_failed(&self) -> bool {
         let world = self.0.lock();
         world.fault.is_some_and(|(at, _fault)| world.operations > at)
     }
 
     /// Whether the stop was met.
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         let world = self.0.lock();
         world.stop.is_some_and(|(at, _stop)| world.operations > at)
@@ -180,13 +176,11 @@ impl SimDisk {
     }
 
     /// Whether there is no room for new files.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.lock().full
     }
 
     /// The disk as the next boot finds it.
-    #[must_use]
     pub fn crash(&self, loss: Loss, chance: &mut Chance) -> Self {
         let mut world = self.0.lock().clone();
         world.stop = None;

@@ -56,14 +56,12 @@ pub struct Frame {
 
 impl Frame {
     /// The offset in the segment at which its last record ends.
-    #[must_use]
     pub fn end(&self) -> usize {
         self.offset + HEADER_BYTES + self.records.len()
     }
 }
 
 /// Bytes that a frame with these records takes in a segment.
-#[must_use]
 pub fn padded_bytes(records: &[Record]) -> usize {
     let records: usize = records.iter().map(Record::encoded_bytes).sum();
     (HEADER_BYTES + records).next_multiple_of(ALIGN)
@@ -91,7 +89,6 @@ pub fn encode(header: Header, records: &[Record], salt: u32, out: &mut Vec<u8>) 
 }
 
 /// All whole frames of a segment, in order of their place; whatever is between them is skipped.
-#[must_use]
 pub fn scan(segment: &Bytes, salt: u32) -> Vec<Frame> {
     let mut frames = Vec::new();
     let mut offset = 0;

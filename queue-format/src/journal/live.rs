@@ -62,7 +62,6 @@ pub enum Damage {
     Content {
         /// Its number.
         lsn: u64,
-        /// Its segment.
         segment: usize,
         /// Its place.
         offset: usize,

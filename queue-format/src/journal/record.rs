@@ -74,7 +74,6 @@ pub enum RecordError {
     Kind {
         /// Which record of the frame, from 0.
         number: usize,
-        /// Its kind.
         kind: u8,
     },
     /// A body of the wrong length for its kind.
@@ -89,7 +88,6 @@ pub enum RecordError {
 
 impl Record {
     /// Bytes of the encoded record.
-    #[must_use]
     pub fn encoded_bytes(&self) -> usize {
         RECORD_HEADER_BYTES + self.body_bytes()
     }

@@ -92,43 +92,36 @@ impl Journal {
     }
 
     /// Number of the last frame.
-    #[must_use]
     pub fn last_lsn(&self) -> u64 {
         self.last_lsn
     }
 
     /// Frames up to this one are durable in the files, and a durable frame says so.
-    #[must_use]
     pub fn checkpoint(&self) -> u64 {
         self.checkpoint
     }
 
     /// Index of the last entry that a durable frame says to be committed.
-    #[must_use]
     pub fn committed(&self) -> u64 {
         self.committed
     }
 
     /// Bytes written since the journal was opened.
-    #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
     /// Size of the smallest segment.
-    #[must_use]
     pub fn segment_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes).min().unwrap_or(0)
     }
 
     /// How many segments the journal has, and how many of them are free.
-    #[must_use]
     pub fn segments(&self) -> (usize, usize) {
         (self.segments.len(), self.free().count())
     }
 
     /// How much of the ring is in use.
-    #[must_use]
     pub fn fill(&self) -> Fill {
         let bytes = self.segments.iter().map(|segment| segment.bytes).sum();
         let active = self.segments.get(self.active).map_or(0, |segment| segment.bytes);

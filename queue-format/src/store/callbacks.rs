@@ -39,14 +39,12 @@ impl<T> Callbacks<T> {
     }
 
     /// Tells of each group once it is durable, before `on_committed`.
-    #[must_use]
     pub fn on_flushed(mut self, on_flushed: impl FnMut(Flushed) + Send + 'static) -> Self {
         self.on_flushed = Box::new(on_flushed);
         self
     }
 
     /// Replaces the abort of the process when the store fails. Nothing is committed afterwards.
-    #[must_use]
     pub fn on_fatal(mut self, on_fatal: impl Fn(&FatalError) + Send + Sync + 'static) -> Self {
         self.on_fatal = Box::new(on_fatal);
         self

@@ -222,7 +222,6 @@ impl Bell {
     }
 }
 
-/// Path of the segment with this number.
 pub(crate) fn segment_path(root: &Path, number: usize) -> PathBuf {
     root.join(crate::journal::DIRECTORY).join(crate::journal::segment_name(number))
 }

@@ -35,7 +35,6 @@ pub enum StartError {
     Epoch {
         /// The epoch of the last committed position.
         found: Epoch,
-        /// The epoch that was asked for.
         asked: Epoch,
     },
     /// A thread cannot be started.
@@ -206,37 +205,31 @@ impl<T: Send + 'static> Committer<T> {
     }
 
     /// Most bytes that one submission may weigh, by [`Change::weight`].
-    #[must_use]
     pub fn submission_bytes_max(&self) -> usize {
         self.submission_bytes_max
     }
 
     /// The backlog at the moment.
-    #[must_use]
     pub fn backlog(&self) -> Backlog {
         self.shared.backlog()
     }
 
     /// How full the journal is; nothing of nothing where there is none.
-    #[must_use]
     pub fn journal_fill(&self) -> Fill {
         self.shared.status.lock().fill
     }
 
     /// How the store is.
-    #[must_use]
     pub fn health(&self) -> Health {
         self.shared.health()
     }
 
     /// The last committed position.
-    #[must_use]
     pub fn position(&self) -> Position {
         self.shared.status.lock().position
     }
 
     /// Reads the store.
-    #[must_use]
     pub fn reader(&self) -> Reader {
         self.reader.clone()
     }

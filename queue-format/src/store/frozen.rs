@@ -139,13 +139,11 @@ impl Frozen {
     }
 
     /// The last entry that is in it.
-    #[must_use]
     pub fn position(&self) -> Position {
         self.position
     }
 
     /// The members at that moment, in the engine's words, and the entry that named them.
-    #[must_use]
     pub fn members(&self) -> Option<&(Position, String)> {
         self.members.as_ref()
     }

@@ -79,7 +79,6 @@ pub enum InstallError {
 /// A snapshot that the store is to become, as `store.json` notes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Installing {
-    /// Its position.
     pub(crate) position: Position,
     /// The members as of that position, and the entry that named them.
     pub(crate) members: (Position, String),

@@ -349,7 +349,6 @@ fn find_header(disk: &dyn Disk, root: &Path) -> Result<(Header, bool), OpenError
 
 /// Whether there is a journal below `root` and nothing that says whose: such a store is not opened, and
 /// no other one is made in its place. A store that is being wiped or kept aside goes by itself.
-#[must_use]
 pub fn is_headless(root: &Path) -> bool {
     let disk = RealDisk::new(root.to_owned(), 0, 0);
     let header = root.join(super::header::NAME);

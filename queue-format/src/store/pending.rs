@@ -15,7 +15,6 @@ use crate::key::Key;
 /// The future of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// It has this content.
     Content(Bytes),
     /// It is gone.
     Absent,

@@ -72,13 +72,11 @@ impl ReplicatedStore {
     }
 
     /// The findings at the opening.
-    #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.opened.recovered
     }
 
     /// The recovered log, for the engine.
-    #[must_use]
     pub fn log(&self) -> RecoveredLog {
         RecoveredLog {
             applied: self.opened.parts.position,
@@ -89,7 +87,6 @@ impl ReplicatedStore {
     }
 
     /// Reads what is applied.
-    #[must_use]
     pub fn reader(&self) -> Reader {
         self.opened.parts.reader()
     }
@@ -325,25 +322,21 @@ impl<T: Send + 'static> Recorder<T> {
     }
 
     /// The last position that was applied.
-    #[must_use]
     pub fn position(&self) -> Position {
         self.shared.status.lock().position
     }
 
     /// Bytes that one entry may have at most.
-    #[must_use]
     pub fn entry_bytes_max(&self) -> usize {
         self.group_bytes_max * 2
     }
 
     /// Reads what is applied.
-    #[must_use]
     pub fn reader(&self) -> Reader {
         self.reader.clone()
     }
 
     /// How the store is.
-    #[must_use]
     pub fn health(&self) -> Health {
         self.shared.health()
     }
@@ -357,19 +350,16 @@ impl<T: Send + 'static> Recorder<T> {
     }
 
     /// The backlog at the moment; records of the engine have no changes of their own.
-    #[must_use]
     pub fn backlog(&self) -> Backlog {
         self.shared.backlog()
     }
 
     /// How full the journal is.
-    #[must_use]
     pub fn journal_fill(&self) -> Fill {
         *self.progress.fill.lock()
     }
 
     /// Waits until everything applied so far is durable in the files. Blocks; false after the end.
-    #[must_use]
     pub fn make_durable(&self) -> bool {
         let applied = self.shared.files.handed().position.index;
         self.shared.bell.request_and_wait(applied)

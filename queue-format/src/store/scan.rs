@@ -43,7 +43,6 @@ impl Reader {
     }
 
     /// These keys in this order, with their committed contents; those that do not exist are left out.
-    #[must_use]
     pub fn contents(&self, keys: Vec<Key>) -> Scan {
         Scan { reader: self.clone(), keys: keys.into_iter(), read: Vec::new().into_iter() }
     }

@@ -13,7 +13,6 @@ use crate::etag;
 use crate::refusal::Refusal;
 use crate::route_request::{Answer, RouteRequest, json};
 
-/// A change.
 #[derive(Debug)]
 pub struct Change {
     /// The opcode.

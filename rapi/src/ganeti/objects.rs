@@ -14,13 +14,10 @@ use crate::route_request::{Answer, RouteRequest, json};
 /// The kinds of objects that are asked for alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nodes.
     Node,
     /// Node groups.
     Group,
-    /// Networks.
     Network,
-    /// Instances.
     Instance,
 }
 
@@ -151,7 +148,6 @@ impl Kind {
     }
 
     /// The fields that do not count for the tag of an object.
-    #[must_use]
     pub const fn measured(self) -> &'static [&'static str] {
         match self {
             Self::Node => MEASURED,
@@ -256,13 +252,11 @@ impl Kind {
 }
 
 /// Names and values, put together.
-#[must_use]
 pub fn dictionary(fields: &[&str], row: Row) -> Map<String, Value> {
     fields.iter().map(|&field| field.to_owned()).zip(row).collect()
 }
 
 /// Answers with all rows as dictionaries. Thousands keep a thread busy for a while.
-#[must_use]
 pub fn dictionaries(fields: &[&str], rows: Vec<Row>) -> Response {
     let answer = || json(rows.into_iter().map(|row| dictionary(fields, row)).collect::<Vec<_>>());
     stdx::aside(answer)

@@ -23,7 +23,6 @@ pub const REFUSALS: [u16; 22] = [
 ];
 
 /// The statuses of success, and the types of its body; none where there is none.
-#[must_use]
 pub fn success(route: &Described) -> (&'static [u16], &'static [&'static str]) {
     match (route.method, route.path) {
         ("get", "/api/v1/assets/{name}" | "/api/v1/cryptsetup") => (&[200, 206], &["*/*"]),
@@ -45,7 +44,6 @@ pub fn success(route: &Described) -> (&'static [u16], &'static [&'static str]) {
 }
 
 /// The body, and its schema.
-#[must_use]
 pub fn body(route: &Described) -> Option<(&'static str, Value)> {
     if !["put", "post"].contains(&route.method) || is_tags(route) {
         return None;
@@ -73,7 +71,6 @@ pub fn body(route: &Described) -> Option<(&'static str, Value)> {
 }
 
 /// The parameters behind the path.
-#[must_use]
 pub fn query(route: &Described) -> Vec<Parameter> {
     let text = |name: &str| (name.to_owned(), json!({"type": "string"}));
     let switch = |name: &str| (name.to_owned(), json!({"type": "integer", "enum": [0, 1]}));
@@ -102,7 +99,6 @@ pub fn query(route: &Described) -> Vec<Parameter> {
 }
 
 /// The schema of a parameter in the path.
-#[must_use]
 pub fn path_schema(name: &str) -> Value {
     match name {
         "what" => json!({"type": "string", "examples": ["node", "machine"]}),

@@ -44,7 +44,6 @@ static SCHEMA: LazyLock<Schemas> = LazyLock::new(|| {
         .finish()
 });
 
-/// Answers a request.
 pub(super) async fn serve(asked: RouteRequest) -> Answer {
     // A browser sends JSON to another site only when that one lets it.
     let body = asked.json()?;
@@ -128,7 +127,6 @@ pub struct Query;
 
 #[Object]
 impl Query {
-    /// A machine.
     #[graphql(complexity = "ROOT_COST + child_complexity")]
     async fn machine(&self, context: &Context<'_>, serial: ID) -> Result<Machine, Error> {
         let asked = context.data::<RouteRequest>()?;
@@ -169,7 +167,6 @@ pub struct Mutation;
 
 #[Object]
 impl Mutation {
-    /// Sets the state of a machine.
     #[graphql(complexity = "ROOT_COST + child_complexity")]
     async fn set_machine_state(
         &self,

@@ -99,19 +99,16 @@ fn hex(text: &str) -> Option<[u8; 16]> {
 
 impl Password {
     /// Whether a check takes long enough to be worth remembering and limiting.
-    #[must_use]
     pub fn is_slow(&self) -> bool {
         matches!(self.0, Form::Apr1 { .. } | Form::Bcrypt(_) | Form::ShaCrypt(_))
     }
 
     /// Whether the file has the password itself.
-    #[must_use]
     pub fn is_plain(&self) -> bool {
         matches!(self.0, Form::Plain(_))
     }
 
     /// Whether the password of the user `name` is `given`. May take a second.
-    #[must_use]
     pub fn is(&self, name: &str, given: &str) -> bool {
         match &self.0 {
             Form::Certificate => false,

@@ -20,7 +20,6 @@ pub struct BlobHeld {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlobAppend {
-    /// Which blob.
     pub blob: Blob,
     /// The offset of the piece: the number of bytes that are there.
     pub offset: u64,

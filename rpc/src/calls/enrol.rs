@@ -86,7 +86,6 @@ impl EnrolOffer {
     }
 
     /// Whether `node` is the machine's own name, or one of the two begins the other.
-    #[must_use]
     pub fn is_called(&self, node: &NodeName) -> bool {
         let begins = |long: &str, short: &str| {
             long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -101,7 +100,6 @@ impl EnrolOffer {
 pub struct WasNode {
     /// Identity of the cluster.
     pub cluster_uuid: Uuid,
-    /// Name of the cluster.
     pub cluster_name: NodeName,
     /// The node's name.
     pub node: NodeName,
@@ -109,7 +107,6 @@ pub struct WasNode {
 
 impl WasNode {
     /// The node that `membership` describes.
-    #[must_use]
     pub fn of(membership: &Membership) -> Self {
         let Membership { cluster_uuid, cluster_name, node, .. } = membership;
         Self { cluster_uuid: *cluster_uuid, cluster_name: cluster_name.clone(), node: node.clone() }
@@ -158,7 +155,6 @@ pub struct EnrolFinish {
 pub struct Membership {
     /// Identity of the cluster.
     pub cluster_uuid: Uuid,
-    /// Name of the cluster.
     pub cluster_name: NodeName,
     /// The node's name.
     pub node: NodeName,

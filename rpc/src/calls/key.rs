@@ -59,7 +59,6 @@ pub struct KeyRequest {
     pub id: Uuid,
     /// The machine.
     pub serial: Serial,
-    /// Its disk.
     pub disk: DiskName,
     /// The address that it asks from.
     pub from: Ipv4Addr,
@@ -73,7 +72,6 @@ pub struct KeyRequest {
 pub enum KeyOutcome {
     /// The key is kept, on a majority of the voters.
     Kept,
-    /// This is the key.
     Key(CarriedKey),
     /// The machine, or a key of this disk, is not there.
     Missing(String),

@@ -33,7 +33,6 @@ pub struct LeaseSync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseRelease {
-    /// The address.
     pub address: Ipv4Addr,
 }
 
@@ -71,7 +70,6 @@ pub const BOOT_PLACES_MAX: usize = 16;
 /// A machine's ramdisk, as one agent heard of it, keeps it and tells it to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RamdiskTold {
-    /// The rack.
     pub rack: u32,
     /// The machine.
     pub serial: Serial,
@@ -79,7 +77,6 @@ pub struct RamdiskTold {
     pub registered: Option<Timestamp>,
     /// Its power cycle.
     pub cycle: u64,
-    /// The ramdisk as it was heard.
     #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
     pub heard: Ramdisk,
 }
@@ -87,11 +84,9 @@ pub struct RamdiskTold {
 /// A lease as one agent tells it to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseTold {
-    /// The address.
     pub address: Ipv4Addr,
     /// The client, by the identity that the agents give it.
     pub client: String,
-    /// The state of the lease.
     pub state: LeaseState,
     /// Until when that holds; of a released one, since when.
     pub until: Timestamp,

@@ -68,7 +68,6 @@ pub struct SsconfPush {
 /// The files that a node has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SsconfHeld {
-    /// Their version.
     pub version: DocumentVersion,
     /// The digest of their content, by [`Ssconf::digest`].
     pub digest: String,

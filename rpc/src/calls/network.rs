@@ -46,7 +46,6 @@ pub struct NetworkCommit {
 /// The outcome of the change that waited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkEnded {
-    /// Whether one waited.
     pub waited: bool,
     /// The files that were written.
     pub files: Vec<String>,

@@ -86,7 +86,6 @@ pub struct NodeFacts {
     pub uptime_seconds: u64,
     /// Processors that are online.
     pub cpus: u32,
-    /// Memory, in MiB.
     pub memory_total_mib: u64,
     /// Memory that could be given out, in MiB.
     pub memory_free_mib: u64,
@@ -112,7 +111,6 @@ pub struct NodeHeld {
     pub fingerprint: Fingerprint,
     /// Until when that is valid.
     pub certificate_ends: Timestamp,
-    /// Its allowed callers.
     pub callers: AllowList,
     /// The rack documents that it serves from.
     pub racks: Vec<RackHeld>,
@@ -138,7 +136,6 @@ pub struct RackPush {
 /// A rack document that an agent holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RackHeld {
-    /// The rack.
     pub rack: u32,
     /// The document's version.
     pub version: DocumentVersion,
@@ -199,7 +196,6 @@ pub struct Exchanged {
     /// Faults that keep it from serving its racks; at most [`TROUBLES_MAX`].
     #[serde(default)]
     pub faults: Vec<RackFault>,
-    /// The lease ranges that it serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lease_ranges: Vec<LeaseRangeServed>,
     /// Steps that would bring its host's network back to what was applied, each in a line; at most
@@ -222,7 +218,6 @@ pub struct Exchanged {
 /// A lease range that an agent serves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseRangeServed {
-    /// The rack.
     pub rack: u32,
     /// Its first address.
     pub first: Ipv4Addr,
@@ -284,7 +279,6 @@ impl Caller {
     }
 
     /// The digest of a list of callers, whatever its order and its epoch: SHA-256, in hex.
-    #[must_use]
     pub fn digest(callers: &[Self]) -> String {
         let mut all: Vec<_> =
             callers.iter().map(|one| (one.name.as_str(), one.fingerprint)).collect();

@@ -15,14 +15,10 @@ use crate::wire::{FailureKind, Versions};
 pub enum RpcError {
     /// The node is marked offline; nothing was sent.
     #[error("node {node} is marked offline")]
-    Offline {
-        /// The node.
-        node: NodeName,
-    },
+    Offline { node: NodeName },
     /// No connection; nothing was sent.
     #[error("cannot reach the agent of node {node} at {address}")]
     Unreachable {
-        /// The node.
         node: NodeName,
         /// The address where it was expected.
         address: SocketAddr,
@@ -35,9 +31,7 @@ pub enum RpcError {
         "the connection to node {node} broke during `{call}`; it is not known whether the node acted"
     )]
     Lost {
-        /// The node.
         node: NodeName,
-        /// The call.
         call: &'static str,
         /// The HTTP library's error.
         #[source]
@@ -46,7 +40,6 @@ pub enum RpcError {
     /// One side does not accept the other; nothing was done.
     #[error("node {node} and this one do not accept each other: {refusal}")]
     Refused {
-        /// The node.
         node: NodeName,
         /// Why.
         refusal: Refusal,
@@ -54,9 +47,7 @@ pub enum RpcError {
     /// No answer in time: the node may have acted, or still act.
     #[error("node {node} did not answer `{call}` within {} s", after.as_secs())]
     TimedOut {
-        /// The node.
         node: NodeName,
-        /// The call.
         call: &'static str,
         /// The limit of its class.
         after: Duration,
@@ -64,9 +55,7 @@ pub enum RpcError {
     /// The agent answered that it failed, or could not begin.
     #[error("node {node}, `{call}`: {message}{}", ended_by(remedy.as_deref()))]
     Failed {
-        /// The node.
         node: NodeName,
-        /// The call.
         call: &'static str,
         /// The class of the failure.
         kind: FailureKind,
@@ -78,9 +67,7 @@ pub enum RpcError {
     /// The answer is no reply to this call.
     #[error("node {node} answered `{call}` with something else than its reply")]
     Malformed {
-        /// The node.
         node: NodeName,
-        /// The call.
         call: &'static str,
         /// The JSON reader's error.
         #[source]
@@ -88,14 +75,7 @@ pub enum RpcError {
     },
     /// The answer is longer than the carriage allows.
     #[error("node {node} answered `{call}` with more than {limit} bytes")]
-    AnswerTooLarge {
-        /// The node.
-        node: NodeName,
-        /// The call.
-        call: &'static str,
-        /// The limit.
-        limit: usize,
-    },
+    AnswerTooLarge { node: NodeName, call: &'static str, limit: usize },
 }
 
 impl RpcError {
@@ -112,7 +92,6 @@ impl RpcError {
     ];
 
     /// The kind of failure in one word, for who counts.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Offline { .. } => "offline",
@@ -174,13 +153,11 @@ pub enum Refusal {
 
 impl RpcError {
     /// Whether no call was made, since this master hears no majority of the voters.
-    #[must_use]
     pub fn is_of_being_cut_off(&self) -> bool {
         matches!(self, Self::Refused { refusal: Refusal::CutOff, .. })
     }
 
     /// Whether the node answers, and does not let this one call because its list lacks it.
-    #[must_use]
     pub fn is_of_a_stranger(&self) -> bool {
         match self {
             Self::Refused { refusal: Refusal::Stranger { .. }, .. } => true,
@@ -192,13 +169,11 @@ impl RpcError {
     }
 
     /// Whether the node obeys a later epoch than this master's.
-    #[must_use]
     pub fn is_of_an_epoch(&self) -> bool {
         matches!(self, Self::Refused { refusal: Refusal::Epoch { .. }, .. })
     }
 
     /// Whether the node certainly did nothing, so that the call may be made again as it is.
-    #[must_use]
     pub fn certainly_not_done(&self) -> bool {
         match self {
             Self::Offline { .. } | Self::Unreachable { .. } | Self::Refused { .. } => true,

@@ -64,7 +64,6 @@ pub enum EnrolError {
     /// The identity did not arrive, as far as is known; to enrol again does no harm.
     #[error("node {node} was not seen to take its new identity ({confirmation})")]
     Unconfirmed {
-        /// The node.
         node: NodeName,
         /// The outcome of the question whether it has its identity.
         confirmation: String,
@@ -185,7 +184,6 @@ impl Invitation {
 
 impl Enrolment {
     /// The node's offer, with the request to be signed.
-    #[must_use]
     pub fn offer(&self) -> &EnrolOffer {
         &self.offer
     }

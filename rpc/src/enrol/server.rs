@@ -31,7 +31,6 @@ const WRONG_SECRETS_MAX: u32 = 5;
 /// Connections at the same time: one master, and a few for those who knock by mistake.
 const CONNECTIONS: usize = 8;
 
-/// How an enrolment ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnrolmentEnd {
     /// The node has its identity, durably.
@@ -99,19 +98,16 @@ impl Desk {
 
     /// For a machine that is a node already: it is taken back as that node of that cluster, and as
     /// nothing else. The data on it is the cluster's.
-    #[must_use]
     pub fn of_member(self, was: WasNode) -> Self {
         Self { was: Some(was), ..self }
     }
 
     /// For a machine whose operator gave it a name: it takes no other one.
-    #[must_use]
     pub fn under(self, name: &NodeName) -> Self {
         Self { hostname: name.to_string(), named: true, ..self }
     }
 
     /// For a machine that has a token from its configuration: the master knows it by that.
-    #[must_use]
     pub fn by_token(self, token: &MachineToken) -> Self {
         let fingerprint = self.fingerprint();
         Self {
@@ -122,13 +118,11 @@ impl Desk {
     }
 
     /// For the token: the certificate that is served.
-    #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.certificate)
     }
 
     /// For the token: the one-time secret.
-    #[must_use]
     pub fn secret(&self) -> &EnrolSecret {
         &self.secret
     }

@@ -42,10 +42,7 @@ pub enum Entry {
         ticket: u64,
     },
     /// A higher epoch is obeyed.
-    Refused {
-        /// That epoch.
-        held: Epoch,
-    },
+    Refused { held: Epoch },
     /// Its epoch, or who it is, must be made durable first.
     Rise,
     /// Calls of an older epoch have not ended yet.
@@ -56,26 +53,22 @@ pub enum Entry {
 
 impl<S: Clone> Table<S> {
     /// The table of a node that obeys `held`, where nothing runs.
-    #[must_use]
     pub fn new(held: Obeyed) -> Self {
         Self { held, stopping: false, next_ticket: 0, running: BTreeMap::new() }
     }
 
     /// The epoch that is obeyed.
-    #[must_use]
     pub fn held(&self) -> Epoch {
         self.held.epoch
     }
 
     /// Whether a call under `epoch` tells something that is to be kept: a higher epoch, or whose the
     /// one is that is obeyed.
-    #[must_use]
     pub fn is_news(&self, epoch: Epoch) -> bool {
         epoch > self.held.epoch || epoch == self.held.epoch && self.held.master.is_none()
     }
 
     /// Calls that run.
-    #[must_use]
     pub fn running(&self) -> usize {
         self.running.len()
     }

@@ -22,7 +22,6 @@ pub enum IdentityError {
     /// A certificate request is malformed, or its signature is not that of its key.
     #[error("cannot accept the certificate request of node {node}")]
     Request {
-        /// The node.
         node: NodeName,
         /// The library's error.
         #[source]
@@ -30,10 +29,7 @@ pub enum IdentityError {
     },
     /// A certificate request with a key that is no ECDSA P-256 key.
     #[error("the certificate request of node {node} holds no ECDSA P-256 key")]
-    RequestKey {
-        /// The node.
-        node: NodeName,
-    },
+    RequestKey { node: NodeName },
     /// Text that should be PEM is not.
     #[error("{what} is no PEM text")]
     Pem {
@@ -46,7 +42,6 @@ pub enum IdentityError {
     /// A certificate that cannot be read.
     #[error("{what} cannot be read")]
     Der {
-        /// Which.
         what: &'static str,
         /// The X.509 reader's error.
         #[source]
@@ -70,10 +65,7 @@ pub enum IdentityError {
     NotBegun,
     /// The files of this machine are those of another node by now.
     #[error("the files of this machine are those of node {node} by now; start the daemon anew")]
-    OtherNode {
-        /// The node.
-        node: NodeName,
-    },
+    OtherNode { node: NodeName },
     /// The files of this machine are of another authority by now.
     #[error(
         "this machine was enrolled again: `{path}` is another authority's by now; start the daemon \

@@ -16,7 +16,6 @@ use super::{Authority, IdentityError, NodeIdentity};
 use crate::calls::Membership;
 
 /// Whether this machine belongs to a cluster: its membership is written last and removed first.
-#[must_use]
 pub fn is_enrolled(layout: &Layout) -> bool {
     layout.membership().exists()
 }

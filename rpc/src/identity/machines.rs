@@ -52,7 +52,6 @@ impl Further {
 impl MachineCertificate {
     /// The certificate of a node for machines. A file that is of an earlier key, or of another node,
     /// counts for nothing.
-    #[must_use]
     pub fn open(node: Arc<NodeIdentity>, layout: &Layout) -> Self {
         let kept = fs::read_to_string(layout.machine_certificate()).ok();
         let further = kept.and_then(|kept| Further::new(&node, &kept, None).ok());

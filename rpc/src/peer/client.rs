@@ -116,25 +116,21 @@ impl PeerClient {
     }
 
     /// The member that it asks.
-    #[must_use]
     pub fn target(&self) -> &PeerTarget {
         &self.shared.target
     }
 
     /// A link for the engine, from the store `from` to the store `to`; both name their member.
-    #[must_use]
     pub fn engine(&self, from: StoreId, to: StoreId) -> Link {
         self.link(from, to, Purpose::Engine)
     }
 
     /// A link for questions about the member itself; [`StoreId::NONE`] means any store, or none.
-    #[must_use]
     pub fn control(&self, from: StoreId, to: StoreId) -> ControlLink {
         ControlLink::new(self.link(from, to, Purpose::Control))
     }
 
     /// A link for requests of clients, to the master whose store is `to`.
-    #[must_use]
     pub fn pass(&self, from: StoreId, to: StoreId) -> PassLink {
         PassLink::new(self.link(from, to, Purpose::Luxi))
     }

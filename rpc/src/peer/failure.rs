@@ -31,7 +31,6 @@ macro_rules! failure_kinds {
             pub const TABLE: &[(&'static str, &'static str)] = &[$(($name, $doc),)+];
 
             /// The name on the wire.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)+ Self::Other => "other" }
             }
@@ -85,7 +84,6 @@ impl PeerFailure {
     }
 
     /// The epoch `asked` of the one that asks is lower than `known`, of which this member knows.
-    #[must_use]
     pub fn epoch(asked: Epoch, known: Epoch) -> Self {
         let message = format!(
             "epoch {asked} is over: this member knows of epoch {known}; another master took over"
@@ -94,13 +92,11 @@ impl PeerFailure {
     }
 
     /// The service has no question of kind `kind`.
-    #[must_use]
     pub fn unknown_question(kind: u8) -> Self {
         Self::new(PeerFailureKind::UnknownQuestion, format!("there is no question {kind} here"))
     }
 
     /// Whether the member certainly did nothing.
-    #[must_use]
     pub const fn certainly_not_done(&self) -> bool {
         matches!(
             self.kind,

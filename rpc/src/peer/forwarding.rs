@@ -112,7 +112,6 @@ impl PassLink {
     }
 
     /// The first word of its connections.
-    #[must_use]
     pub fn hello(&self) -> &Hello {
         self.0.hello()
     }

@@ -30,7 +30,6 @@ pub(super) enum Status {
 }
 
 impl Status {
-    /// Its mark.
     pub(super) const fn mark(self) -> u8 {
         match self {
             Self::Answer => 0,
@@ -66,10 +65,7 @@ pub enum FrameError {
     Empty,
     /// The mark of an answer is none that is known.
     #[error("mark {mark}, which this program does not know")]
-    Mark {
-        /// The mark.
-        mark: u8,
-    },
+    Mark { mark: u8 },
 }
 
 /// The header of a frame whose body has `body_bytes` bytes.

@@ -40,13 +40,11 @@ impl StoreId {
     pub const NONE: Self = Self { member: None, incarnation: None };
 
     /// The store `incarnation` of member `member`.
-    #[must_use]
     pub const fn new(member: u64, incarnation: Uuid) -> Self {
         Self { member: Some(member), incarnation: Some(incarnation) }
     }
 
     /// Whether `found` is the store that this one means: what is null here is not asked for.
-    #[must_use]
     pub fn means(&self, found: &Self) -> bool {
         let member = self.member.is_none() || self.member == found.member;
         member && (self.incarnation.is_none() || self.incarnation == found.incarnation)
@@ -71,7 +69,6 @@ impl fmt::Display for StoreId {
 pub struct Speaker {
     /// The node, which must be the one that the allow-list has for the certificate.
     pub node: NodeName,
-    /// Its store.
     #[serde(flatten)]
     pub store: StoreId,
 }
@@ -99,9 +96,7 @@ pub struct Hello {
 /// The state of the side that is asked, at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Here {
-    /// Its cluster.
     pub cluster_uuid: Uuid,
-    /// Its store.
     pub store: StoreId,
     /// The end of that store.
     pub last: Position,
@@ -178,10 +173,7 @@ pub enum RefusalReason {
     /// The certificate is not, or no longer, on the allow-list, or is that of another node.
     Stranger,
     /// Another member, or another store of it, is meant.
-    NotMeant {
-        /// The store that is here.
-        here: StoreId,
-    },
+    NotMeant { here: StoreId },
     /// The store ends before a committed entry that it had made durable: an older copy was put back.
     Reverted {
         /// The end of the store.
@@ -200,7 +192,6 @@ pub enum RefusalReason {
 
 impl RefusalReason {
     /// The name on the wire.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Version { .. } => "version",

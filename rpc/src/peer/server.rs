@@ -127,7 +127,6 @@ pub enum PeerServerError {
     /// The node's identity does not hold together.
     #[error("cannot serve other members as node {node}; enrol it anew")]
     Identity {
-        /// The node.
         node: model::NodeName,
         /// The TLS library's error.
         #[source]
@@ -239,13 +238,11 @@ impl<S: PeerService> PeerServer<S> {
     }
 
     /// The address on which it listens.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The service behind it.
-    #[must_use]
     pub fn service(&self) -> &S {
         &self.shared.service
     }

@@ -15,7 +15,6 @@ const ROOM_BYTES: usize = 256 * 1024;
 /// 64 KiB that it takes.
 const PIECES_AT_ONCE: usize = 64;
 
-/// One frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) mark: u8,

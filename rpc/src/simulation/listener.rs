@@ -22,8 +22,6 @@ impl Listener {
         Self { network, address }
     }
 
-    /// Its address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -14,17 +14,13 @@ use tokio::sync::oneshot;
 /// How many places there are, and how many of them one user or one address may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnLimits {
-    /// In all.
     pub total: usize,
-    /// Of one user.
     pub of_user: usize,
-    /// Of one address.
     pub of_address: usize,
 }
 
 impl TurnLimits {
     /// Limits for users alone, who may hold all places while nobody else wants one.
-    #[must_use]
     pub const fn undivided(total: usize) -> Self {
         Self { total, of_user: total, of_address: total }
     }
@@ -33,7 +29,6 @@ impl TurnLimits {
 /// The holder of a place: a user at an address, as far as each is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TurnHolder<U> {
-    /// The user.
     pub user: U,
     /// The address, or the [`network`](super::network) that counts as one.
     pub address: Option<IpAddr>,
@@ -69,7 +64,6 @@ pub struct Turn<U: Clone + Eq + Hash> {
 
 impl<U: Clone + Eq + Hash> Turns<U> {
     /// Places that nobody holds.
-    #[must_use]
     pub fn new(limits: TurnLimits) -> Self {
         Self(Arc::new(Mutex::new(TurnTable {
             limits,
@@ -99,7 +93,6 @@ impl<U: Clone + Eq + Hash> Turns<U> {
     }
 
     /// `cost` places, if they are free now.
-    #[must_use]
     pub fn try_acquire(&self, holder: &TurnHolder<U>, cost: usize) -> Option<Turn<U>> {
         let mut table = self.0.lock();
         let cost = table.limited(cost);

@@ -16,9 +16,7 @@ use tokio::time::Instant;
 /// Bytes of answers that are kept until they are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnreadLimits {
-    /// In all.
     pub total: usize,
-    /// Of one client.
     pub of_client: usize,
     /// How long a client has at least for some progress.
     pub patience: Duration,
@@ -70,7 +68,6 @@ pub struct Room<C: Clone + Eq + Hash> {
 
 impl<C: Clone + Eq + Hash> Unread<C> {
     /// No answers yet.
-    #[must_use]
     pub fn new(limits: UnreadLimits) -> Self {
         Self(Arc::new(Mutex::new(UnreadTable {
             limits,

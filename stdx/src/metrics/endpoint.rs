@@ -18,13 +18,11 @@ pub enum Endpoint {
 impl Endpoint {
     /// The default of a program. A fixed port can be had once on a machine, so only the installed
     /// program takes it; others serve where they are told to.
-    #[must_use]
     pub fn of_installed(is_installed: bool, address: impl Into<SocketAddr>) -> Self {
         if is_installed { Self::At(address.into()) } else { Self::Nowhere }
     }
 
     /// The address, if there is one.
-    #[must_use]
     pub fn address(self) -> Option<SocketAddr> {
         match self {
             Self::Nowhere => None,
@@ -33,7 +31,6 @@ impl Endpoint {
     }
 
     /// The same as a place of metrics.
-    #[must_use]
     pub fn listening(self) -> Option<Listening> {
         let of =
             |address| Listening { address, purpose: "the page of metrics", option: "--metrics" };

@@ -52,7 +52,6 @@ pub struct Histogram {
 
 impl Histogram {
     /// Nothing observed.
-    #[must_use]
     pub fn new(scale: Scale) -> Self {
         let buckets = (0..=scale.bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { scale, buckets, sum: AtomicU64::new(0) }
@@ -71,7 +70,6 @@ impl Histogram {
     }
 
     /// The counts so far. An observation made meanwhile may be missing in the sum.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         let unit = self.scale.unit;
         let ends = self.scale.bounds.iter().map(|&bound| shown(bound, unit));

@@ -37,7 +37,6 @@ impl Value {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the number `{name}` with these labels is not in the table of metrics")]
 pub struct Unlisted {
-    /// The name.
     pub name: &'static str,
 }
 
@@ -52,7 +51,6 @@ pub struct Page {
 
 impl Page {
     /// A page for these families, without a number yet.
-    #[must_use]
     pub fn new(families: &'static [Family]) -> Self {
         Self { families, samples: vec![Vec::new(); families.len()], unlisted: Vec::new() }
     }
@@ -94,7 +92,6 @@ impl Page {
     }
 
     /// The page in the text format of OpenMetrics.
-    #[must_use]
     pub fn text(self) -> String {
         for unlisted in &self.unlisted {
             tracing::error!(%unlisted, "a number is not shown");

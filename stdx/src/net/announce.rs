@@ -44,7 +44,6 @@ pub struct Announcement {
 
 /// The messages that tell the link that `address` is that of the interface with `mac`. For IPv4 the
 /// question and the answer: some hosts and switches heed one of them alone.
-#[must_use]
 pub fn announcements(address: IpAddr, mac: [u8; 6]) -> Vec<Announcement> {
     match address {
         IpAddr::V4(address) => {

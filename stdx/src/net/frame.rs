@@ -23,7 +23,6 @@ const TTL: u8 = 64;
 /// An IPv4 packet from `source` to `destination` that carries `payload` by UDP.
 ///
 /// `None` if the payload is longer than [`PAYLOAD_MAX`].
-#[must_use]
 pub fn udp_packet(
     source: SocketAddrV4,
     destination: SocketAddrV4,

@@ -30,7 +30,6 @@ pub struct Interface {
 /// An IPv4 address of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterfaceAddress {
-    /// The address.
     pub address: Ipv4Addr,
     /// Leading bits that name the network, 0 to 32.
     pub prefix_len: u8,

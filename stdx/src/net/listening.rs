@@ -60,7 +60,6 @@ impl Listening {
     }
 
     /// Whether no interface of this machine has the address.
-    #[must_use]
     pub fn is_missing(self) -> bool {
         let probe = std::net::UdpSocket::bind((self.address.ip(), 0));
         probe.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)

@@ -22,7 +22,6 @@ const TYPE_MASK: u16 = 0x3fff;
 pub struct LinkAddress {
     /// Number of the interface.
     pub index: u32,
-    /// The address.
     pub address: IpAddr,
     /// Leading bits that name the network.
     pub prefix_len: u8,
@@ -42,7 +41,6 @@ pub enum NetlinkReply {
 }
 
 /// Asks for all addresses.
-#[must_use]
 pub fn list(sequence: u32) -> Vec<u8> {
     let flags = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
     message(libc::RTM_GETADDR, flags, sequence, &[0; BODY_LEN])
@@ -50,7 +48,6 @@ pub fn list(sequence: u32) -> Vec<u8> {
 
 /// Adds an address, which must not be there. One of IPv6 is usable at once: its former host must not
 /// keep it from being taken over (no duplicate address detection, RFC 4862 section 5.4).
-#[must_use]
 pub fn add(address: &LinkAddress, sequence: u32) -> Vec<u8> {
     let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     let mut body = described(address);
@@ -63,15 +60,12 @@ pub fn add(address: &LinkAddress, sequence: u32) -> Vec<u8> {
     message(libc::RTM_NEWADDR, flags, sequence, &body)
 }
 
-/// Removes an address.
-#[must_use]
 pub fn remove(address: &LinkAddress, sequence: u32) -> Vec<u8> {
     let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
     message(libc::RTM_DELADDR, flags, sequence, &described(address))
 }
 
 /// The replies in a datagram of the kernel to the message of that number; none to others.
-#[must_use]
 pub fn parse(mut datagram: &[u8], sequence: u32) -> Vec<NetlinkReply> {
     let mut told = Vec::new();
     while let Some((kind, number, body, rest)) = next_message(datagram) {

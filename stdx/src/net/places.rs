@@ -36,7 +36,6 @@ pub struct Connection {
 
 impl Places {
     /// Takes connections on `listener` within `limits`; `what` is served, a word for the log.
-    #[must_use]
     pub fn new(listener: TcpListener, what: &'static str, limits: Limits) -> Self {
         Self { listener, what, admission: Admission::new(limits), refused: Throttle::new() }
     }
@@ -69,13 +68,11 @@ impl Places {
 
 impl Connection {
     /// The connection below.
-    #[must_use]
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
     /// Its place, which tells when the connection is shed.
-    #[must_use]
     pub fn place(&self) -> Arc<Slot<IpAddr>> {
         Arc::clone(&self.place)
     }

@@ -14,21 +14,17 @@ const PROCESSES_MAX: usize = 32_768;
 /// Open files of one process that are looked at: a DHCP server has a dozen.
 const FILES_MAX: usize = 4_096;
 
-/// The owner of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortOwner {
     /// The process, where this one may see it.
     pub process: Option<Process>,
-    /// The user.
     pub user: String,
 }
 
-/// A process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     /// Its number.
     pub pid: u32,
-    /// Its name.
     pub name: String,
     /// The unit of systemd that it belongs to.
     pub unit: Option<String>,
@@ -56,7 +52,6 @@ struct SocketLine {
 
 /// The process that has UDP port `port`, if it is another one than this; none where `/proc` does not
 /// tell. Reads many small files.
-#[must_use]
 pub fn udp_owner(port: u16) -> Option<PortOwner> {
     let tables = TABLES.iter().filter_map(|path| fs::read_to_string(path).ok());
     let sockets: Vec<SocketLine> = tables.flat_map(|table| sockets_at(&table, port)).collect();

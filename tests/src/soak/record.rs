@@ -27,7 +27,6 @@ impl Record {
     ///
     /// # Panics
     /// If it cannot be written.
-    #[must_use]
     pub fn begin(dir: &Path, name: &str) -> Self {
         std::fs::create_dir_all(dir).unwrap();
         let path = dir.join(format!("{name}.log"));
@@ -44,7 +43,6 @@ impl Record {
     }
 
     /// Its file.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -73,7 +71,6 @@ impl Record {
     }
 
     /// All of it in a few lines.
-    #[must_use]
     pub fn summary(&self, seed: u64, finding: Option<&String>) -> String {
         let mut text = format!("{} rounds with --seed {seed}", self.rounds);
         for (kind, count) in &self.events {

@@ -54,7 +54,6 @@ impl Round<'_> {
 
 impl State {
     /// Begins with a scene that is well.
-    #[must_use]
     pub fn begin(scene: Scene, asked: Asked) -> Self {
         Self { scene, auto_failover: false, asked }
     }

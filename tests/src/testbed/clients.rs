@@ -95,7 +95,6 @@ struct Outage {
 
 impl Clients {
     /// Starts them.
-    #[must_use]
     pub fn start(testbed: &Testbed, seed: &mut Seed) -> Self {
         let outage = Outage { since: Instant::now(), longest: Duration::ZERO };
         let shared = Arc::new(Shared {
@@ -119,7 +118,6 @@ impl Clients {
     ///
     /// # Panics
     /// If a client waits for ever, or has panicked.
-    #[must_use]
     pub fn pause(&self) -> Words {
         self.shared.paused.store(true, Ordering::SeqCst);
         wait_for("answers to all clients", IDLE_WITHIN, || {
@@ -136,7 +134,6 @@ impl Clients {
     }
 
     /// The longest time since [`Clients::resume`] in which no job was acknowledged.
-    #[must_use]
     pub fn outage(&self) -> Duration {
         let outage = self.shared.outage.lock();
         outage.longest.max(outage.since.elapsed())
@@ -268,7 +265,6 @@ impl<'s> Busy<'s> {
 }
 
 /// Whether a job with this status has ended.
-#[must_use]
 pub fn is_final(status: &Value) -> bool {
     ["success", "error", "canceled"].iter().any(|end| status == end)
 }

@@ -27,13 +27,11 @@ pub struct Daemons {
 
 impl Daemons {
     /// None yet; their words go to files in `dir`.
-    #[must_use]
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), running: Mutex::default() }
     }
 
     /// The file with a daemon's output.
-    #[must_use]
     pub fn said(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}.log"))
     }
@@ -86,7 +84,6 @@ impl Daemons {
     }
 
     /// Whether one runs.
-    #[must_use]
     pub fn is_running(&self, name: &str) -> bool {
         let mut running = self.running.lock();
         running.get_mut(name).is_some_and(|child| child.try_wait().unwrap().is_none())
@@ -111,7 +108,6 @@ impl Drop for Daemons {
 }
 
 /// How something ended, in words.
-#[must_use]
 pub fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("with status {code}"),

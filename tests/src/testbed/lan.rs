@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use crate::run::{Ended, run};
 
-/// The bridge.
 const BRIDGE: &str = "bridge";
 /// The interface of every node.
 pub const INTERFACE: &str = "eth0";
@@ -27,8 +26,6 @@ pub struct Lan {
     count: usize,
 }
 
-/// The address of a node.
-#[must_use]
 pub fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, 0, last(node))
 }
@@ -52,7 +49,6 @@ fn port(node: usize) -> String {
 
 impl Lan {
     /// A network of so many nodes.
-    #[must_use]
     pub fn new(count: usize) -> Self {
         ip(&format!("link add {BRIDGE} type bridge"));
         ip(&format!("link set {BRIDGE} up"));
@@ -72,7 +68,6 @@ impl Lan {
 
     /// A command as it runs on a node. `ip netns exec` would give it mounts of its own, under which a
     /// disk that is unmounted here stays in use.
-    #[must_use]
     pub fn on(&self, node: usize, command: &Command) -> Command {
         let mut inside = Command::new("nsenter");
         inside.arg(format!("--net=/run/netns/{}", namespace(node))).arg("--");
@@ -102,13 +97,11 @@ impl Lan {
         ip(&format!("-n {} neigh replace {entry} nud reachable", namespace(from)));
     }
 
-    /// The other nodes.
     pub fn others(&self, node: usize) -> impl Iterator<Item = usize> {
         (0..self.count).filter(move |other| *other != node)
     }
 
     /// Whether a node has the master's address.
-    #[must_use]
     pub fn has_master_address(&self, node: usize) -> bool {
         let shown = try_ip(&format!("-n {} -j address show dev {INTERFACE}", namespace(node)));
         let shown = shown.json();

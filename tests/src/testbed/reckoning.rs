@@ -67,7 +67,6 @@ struct Found {
 
 impl Reckoning {
     /// Begins with the jobs after those that are there.
-    #[must_use]
     pub fn begin(testbed: &Testbed, master: usize) -> Self {
         Self {
             until: probe(testbed, master),

@@ -43,7 +43,6 @@ impl Scene {
     ///
     /// # Panics
     /// If they do not come to be.
-    #[must_use]
     pub fn begin(seed: &mut Seed) -> Self {
         let testbed = Testbed::begin();
         // It counts from here on, so no client may have begun.

@@ -61,7 +61,6 @@ impl Trouble {
     }
 
     /// Whether a master that meets it is gone for all others, so that another one can and must come.
-    #[must_use]
     pub const fn takes_away(self) -> bool {
         match self {
             Self::Kill
@@ -76,7 +75,6 @@ impl Trouble {
     }
 
     /// Whether daemons may end by it without having been asked.
-    #[must_use]
     pub const fn may_end_daemons(self) -> bool {
         matches!(self, Self::Power)
     }

@@ -31,7 +31,6 @@ pub struct Bed {
 }
 
 /// Why there can be no such bench here.
-#[must_use]
 pub fn missing(wanted: &[&str]) -> Option<String> {
     if !nix::unistd::geteuid().is_root() {
         return Some("network namespaces need root".to_owned());
@@ -40,7 +39,6 @@ pub fn missing(wanted: &[&str]) -> Option<String> {
 }
 
 /// The address of the agent, at which it serves by itself.
-#[must_use]
 pub fn agent() -> Ipv4Addr {
     address(1)
 }

@@ -166,7 +166,6 @@ impl Cluster {
     }
 
     /// Whether `masterd` follows the master `of`.
-    #[must_use]
     pub fn follows(&self, of: &str) -> bool {
         let status = || Client::connect(&self.socket())?.call(&GantryClusterStatus {});
         status().is_ok_and(|status| {
@@ -176,13 +175,11 @@ impl Cluster {
     }
 
     /// The master's socket.
-    #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.root.join("run/gantry/luxi.sock")
     }
 
     /// The store's directory.
-    #[must_use]
     pub fn data(&self) -> PathBuf {
         self.root.join("var/lib/gantry")
     }

@@ -176,7 +176,6 @@ impl Sample {
     }
 
     /// A sample of operations that took `elapsed` together; at least one.
-    #[must_use]
     pub fn new(mut durations: Vec<Duration>, elapsed: Duration) -> Self {
         durations.sort_unstable();
         Self { durations, elapsed }
@@ -190,14 +189,12 @@ impl Sample {
     }
 
     /// Operations in a second.
-    #[must_use]
     pub fn per_second(&self) -> f64 {
         self.durations.len() as f64 / self.elapsed.as_secs_f64()
     }
 
     /// The duration, in microseconds, that `percent` of the operations did not exceed; without
     /// operations, zero.
-    #[must_use]
     pub fn percentile_us(&self, percent: usize) -> f64 {
         let rank = (self.durations.len() * percent).div_ceil(100).max(1);
         self.durations.get(rank - 1).map_or(0.0, |duration| duration.as_secs_f64() * 1e6)

@@ -161,19 +161,16 @@ pub struct Found {
 
 impl Found {
     /// How many jobs.
-    #[must_use]
     pub fn count(&self) -> f64 {
         count_as_number(self.jobs)
     }
 
     /// Jobs in a second.
-    #[must_use]
     pub fn per_second(&self) -> f64 {
         count_as_number(self.jobs) / self.elapsed.as_secs_f64()
     }
 
     /// The same, where a job counts when its file is written.
-    #[must_use]
     pub fn per_second_with_files(&self) -> f64 {
         count_as_number(self.jobs) / self.elapsed_with_files.as_secs_f64()
     }
@@ -342,7 +339,6 @@ impl BenchClient {
 }
 
 /// The 50th and the 99th.
-#[must_use]
 pub fn percentiles(latencies: &[u32]) -> [f64; 2] {
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable();
@@ -358,7 +354,6 @@ fn count(number: usize) -> u64 {
 }
 
 /// As a number to reckon with.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a bench runs far fewer than 2^52 jobs")]
 pub fn count_as_number(count: u64) -> f64 {
     count as f64

@@ -122,19 +122,16 @@ impl Report {
     }
 
     /// Reasons that end the run with a failure.
-    #[must_use]
     pub fn failures(&self) -> &[String] {
         &self.failures
     }
 
     /// All figures so far.
-    #[must_use]
     pub fn figures(&self) -> &[Figure] {
         &self.figures
     }
 
     /// The value of a figure, zero if there is none of this name.
-    #[must_use]
     pub fn value(&self, name: &str) -> f64 {
         self.figures.iter().find(|figure| figure.name == name).map_or(0.0, |figure| figure.value)
     }

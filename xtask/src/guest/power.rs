@@ -80,7 +80,6 @@ pub struct Power<'r> {
 impl Power<'_> {
     /// The device that the guest boots from next, in the words of the protocol; `none` where nobody
     /// said.
-    #[must_use]
     pub fn boot(&self) -> String {
         match self.protocol {
             Protocol::Ipmi => self.file("boot").trim().to_owned(),

@@ -107,7 +107,6 @@ impl Rack {
     ///
     /// # Panics
     /// If it is a rack without guests.
-    #[must_use]
     pub fn parts(&self) -> &Parts {
         self.parts.as_ref().expect("guests have parts")
     }
@@ -117,7 +116,6 @@ impl Rack {
     }
 
     /// `gnt` on the master's node.
-    #[must_use]
     pub fn gnt_command(&self, arguments: &[&str]) -> Command {
         let mut gnt = self.programs.command("gnt");
         gnt.env("GANTRY_ROOT", self.root(1)).args(arguments);
@@ -216,7 +214,6 @@ impl Rack {
     }
 
     /// The output of a guest so far.
-    #[must_use]
     pub fn console(&self, guest: u8) -> String {
         let text = fs::read(self.stage.root().join(format!("{}.out", port(guest))));
         String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
@@ -275,13 +272,11 @@ impl Rack {
 }
 
 /// The system UUID of a guest with this card.
-#[must_use]
 pub fn uuid(mac: &str) -> String {
     format!("11223344-5566-4788-99aa-{}", mac.replace(':', ""))
 }
 
 /// The address of a node, the one of the machine with its number in rack 0.
-#[must_use]
 pub const fn address(node: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 69, 0, 3 * node)
 }

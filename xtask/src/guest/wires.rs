@@ -85,19 +85,16 @@ impl Switch {
     }
 
     /// A command beside the guests.
-    #[must_use]
     pub fn at_switch(&self, program: &Command) -> Command {
         within(&self.name, program)
     }
 
     /// A command on a node, counted from 1.
-    #[must_use]
     pub fn at_node(&self, node: u8, program: &Command) -> Command {
         within(&self.node(node), program)
     }
 
     /// The namespace of a node, counted from 1.
-    #[must_use]
     pub fn node(&self, node: u8) -> String {
         format!("{}-n{node}", self.name)
     }
@@ -116,13 +113,11 @@ impl Drop for Switch {
 }
 
 /// The switch's port of a guest.
-#[must_use]
 pub fn port(guest: u8) -> String {
     format!("guest{guest}")
 }
 
 /// The same command, with its environment, in a namespace.
-#[must_use]
 pub fn within(namespace: &str, program: &Command) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace]).arg(program.get_program()).args(program.get_args());

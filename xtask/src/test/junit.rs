@@ -18,7 +18,6 @@ pub struct Case {
 }
 
 /// The tests of a report.
-#[must_use]
 pub fn cases(report: &str) -> Vec<Case> {
     report.split("<testcase ").skip(1).map(case).collect()
 }

@@ -46,7 +46,6 @@ impl InOutput {
     }
 
     /// What was found.
-    #[must_use]
     pub fn skips(self) -> Vec<Skip> {
         self.found
     }

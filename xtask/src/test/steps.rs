@@ -163,13 +163,11 @@ const SETUP: &[&str] = &[
 ];
 
 /// The step of this name.
-#[must_use]
 pub fn named(name: &str) -> Option<&'static Step> {
     STEPS.iter().find(|step| step.name == name)
 }
 
 /// The steps as help of the command line.
-#[must_use]
 pub fn help() -> String {
     let mut text = String::from("Steps:\n");
     for step in STEPS {

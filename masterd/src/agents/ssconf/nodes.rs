@@ -12,7 +12,6 @@ use crate::config::Config;
 use crate::config::queue::Snapshot;
 
 /// The files of a committed configuration. A later one's are newer, and so is any of a later master.
-#[must_use]
 pub fn compile(snapshot: &Snapshot) -> Ssconf {
     let config = &snapshot.config;
     let role = &config.role;

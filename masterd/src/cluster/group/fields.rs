@@ -13,7 +13,6 @@ use crate::units::list::{Cell, Field, fields, json};
 /// A group, and the configuration that it is of.
 #[derive(Debug, Clone)]
 pub struct GroupRow {
-    /// The group.
     pub group: Arc<Group>,
     /// The configuration with its nodes.
     pub config: Arc<Config>,

@@ -22,7 +22,6 @@ use crate::machines::rack;
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
 
 pub(crate) struct AddPlan {
-    /// The name that it has as a node.
     pub(super) name: NodeName,
     /// The name under which its secret was handed over.
     asked: NodeName,

@@ -28,7 +28,6 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// A machine that is to become a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Recruit {
-    /// Which.
     pub(super) serial: Serial,
     /// The power cycle whose token it has.
     cycle: u64,

@@ -23,7 +23,6 @@ pub(super) type Changes = Vec<(String, Value)>;
 /// The result of a request.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// The node as it is to be.
     pub(super) node: Node,
     /// The differences from before.
     pub(super) changes: Changes,

@@ -16,7 +16,6 @@ use crate::units::list::{Cell, CellStatus, Field, fields, json, seconds};
 /// A node with what its agent told.
 #[derive(Debug, Clone)]
 pub struct NodeRow {
-    /// The node.
     pub node: Arc<Node>,
     /// The rest of the configuration.
     pub config: Arc<Config>,
@@ -27,7 +26,6 @@ pub struct NodeRow {
 }
 
 /// The nodes to which a filter is limited by name; `None` if every node has to be looked at.
-#[must_use]
 pub fn limited<'a>(config: &'a Config, filter: Option<&Filter>) -> Option<Vec<&'a Arc<Node>>> {
     let names = filter?.limits("name")?.into_iter().filter_map(Operand::as_text);
     let mut nodes: Vec<_> = names.flat_map(|name| config.nodes_named(name)).collect();

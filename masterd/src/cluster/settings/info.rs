@@ -30,7 +30,6 @@ pub(super) fn architecture() -> Value {
 }
 
 /// The cluster as a dictionary.
-#[must_use]
 pub fn describe(config: &Config) -> Value {
     let cluster = &config.cluster;
     let mut info = unused();

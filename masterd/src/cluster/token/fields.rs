@@ -11,14 +11,12 @@ use crate::units::list::{Cell, Field, fields, json};
 /// A token at a moment.
 #[derive(Debug, Clone)]
 pub struct TokenRow {
-    /// The token.
     pub token: Arc<Token>,
     /// The time of the question: a token ends by itself.
     pub now: Timestamp,
 }
 
 /// A row of each token that is not forgotten.
-#[must_use]
 pub fn rows(config: &Config, now: Timestamp) -> Vec<TokenRow> {
     let listed = config.tokens.values().filter(|token| !token.is_forgotten(now));
     listed.map(|token| TokenRow { token: Arc::clone(token), now }).collect()

@@ -14,7 +14,6 @@ pub const CERTIFICATE_DAYS: (i64, i64) = (7, 30);
 const SECONDS_PER_DAY: i64 = 86_400;
 
 /// The faults of the configuration.
-#[must_use]
 pub fn check(config: &Config, simulate: bool) -> Vec<Finding> {
     let mut findings = if simulate { simulated(&[Code::Configuration], "") } else { Vec::new() };
     let mut wrong = |text: String| findings.push(Finding::error(Code::Configuration, "", text));
@@ -112,7 +111,6 @@ fn machines(config: &Config, wrong: &mut impl FnMut(String)) {
 }
 
 /// The finding on a certificate's end, if it is past or near.
-#[must_use]
 pub fn certificate(code: Code, item: &str, ends: Timestamp, now: Timestamp) -> Option<Finding> {
     let left = ends.seconds() - now.seconds();
     let days = left.div_euclid(SECONDS_PER_DAY);

@@ -6,7 +6,6 @@ use crate::config::finding::{Code, Finding};
 
 /// The faults of candidates and witnesses, as the master sees them. The `refusing` nodes refused a
 /// connection just now, before their silence has lasted.
-#[must_use]
 pub fn check(candidates: &[CandidateStatus], refusing: &[&str]) -> Vec<Finding> {
     let found = |one: &CandidateStatus| of_candidate(one, refusing.contains(&one.node.as_str()));
     candidates.iter().filter_map(found).collect()

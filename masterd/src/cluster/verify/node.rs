@@ -21,7 +21,6 @@ const DISK_FREE_ENOUGH_MIB: u64 = 4096;
 /// The state that a node should hold.
 #[derive(Debug, Clone)]
 pub struct Expected {
-    /// Its name.
     pub name: String,
     /// Its certificate.
     pub fingerprint: Fingerprint,
@@ -49,7 +48,6 @@ pub struct Asked {
 }
 
 /// The faults of a node, by the answer of its agent.
-#[must_use]
 pub fn check(
     expected: &Expected,
     answer: Result<&NodeHeld, &str>,
@@ -105,7 +103,6 @@ pub fn check(
 }
 
 /// Whether a disk of `total` MiB with `free` MiB left is nearly full.
-#[must_use]
 pub fn disk_is_low(free: u64, total: u64) -> bool {
     free < DISK_FREE_ENOUGH_MIB
         && free.saturating_mul(100) < total.saturating_mul(DISK_FREE_MIN_PERCENT)
@@ -113,7 +110,6 @@ pub fn disk_is_low(free: u64, total: u64) -> bool {
 
 /// The finding on the master's address (`address`), which its node lacks: an operator took it off, or it
 /// should be there.
-#[must_use]
 pub fn address(
     master: &str,
     address: &str,

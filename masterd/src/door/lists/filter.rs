@@ -6,7 +6,6 @@ use jobs::filter::Rule;
 
 use crate::units::list::{Cell, Field, fields, json};
 
-/// A filter rule.
 #[derive(Debug, Clone)]
 pub(crate) struct FilterRow(pub Arc<Rule>);
 

@@ -13,9 +13,7 @@ use crate::units::list::{Cell, CellStatus, Field, fields, json};
 /// A job with where it was found.
 #[derive(Debug, Clone)]
 pub struct JobRow {
-    /// The job.
     pub job: Arc<Job>,
-    /// Whether it is archived.
     pub archived: bool,
     /// Why it waits; none if nobody asked.
     pub waits: Option<Vec<Wait>>,
@@ -25,7 +23,6 @@ pub struct JobRow {
 
 impl JobRow {
     /// A job of which nobody asked why it waits.
-    #[must_use]
     pub fn new(job: Arc<Job>, archived: bool, user_name: fn(u32) -> Arc<str>) -> Self {
         Self { job, archived, waits: None, user_name }
     }
@@ -39,7 +36,6 @@ pub(crate) const ARCHIVED: &str = "archived";
 
 /// The table with a row for each of the `wanted` jobs, as Ganeti has it: one that does not exist has
 /// nothing but its id. `there` are those that have a row already; both are in order.
-#[must_use]
 pub(crate) fn with_missing(table: Table, wanted: &[JobId], there: &[JobId]) -> Table {
     let Table { fields, data } = table;
     let missing = |id: JobId| {

@@ -53,7 +53,6 @@ pub(crate) const EXT_STORAGE: &[FieldDefinition] = definitions! {
 };
 
 /// The definitions of the `wanted` fields, or of all; none wanted stands for all, too.
-#[must_use]
 pub(crate) fn describe(known: &[FieldDefinition], wanted: Option<&[String]>) -> Definitions {
     Definitions {
         fields: match wanted {

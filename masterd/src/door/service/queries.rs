@@ -26,6 +26,7 @@ use crate::agents::unregistered::UnregisteredMachine;
 use crate::cluster::group::fields::GroupRow;
 use crate::cluster::node::fields::NodeRow;
 use crate::cluster::{group, node, token};
+use crate::config::Config;
 use crate::door::lists::job::JobRow;
 use crate::door::lists::without_rows::{self, EXPORT, INSTANCE};
 use crate::door::lists::{filter, job, lock};
@@ -76,94 +77,62 @@ impl Slices {
     }
 }
 
-/// The fields of one kind of object.
-pub(super) fn fields(call: &QueryFields) -> Definitions {
-    let wanted = call.fields.as_deref();
-    match call.what {
-        What::Job => definitions(job::FIELDS, wanted),
-        What::Node => definitions(node::fields::FIELDS, wanted),
-        What::Lock => definitions(lock::FIELDS, wanted),
-        What::Group => definitions(group::fields::FIELDS, wanted),
-        What::Machine => definitions(machine::fields::FIELDS, wanted),
-        What::Image => definitions(image::fields::FIELDS, wanted),
-        What::Asset => definitions(asset::fields::FIELDS, wanted),
-        What::Rack => definitions(rack::fields::FIELDS, wanted),
-        What::Lease => definitions(lease::fields::FIELDS, wanted),
-        What::Unregistered => definitions(unregistered::FIELDS, wanted),
-        What::Filter => definitions(filter::FIELDS, wanted),
-        What::Instance => without_rows::describe(&INSTANCE, wanted),
-        What::Network => definitions(network::fields::FIELDS, wanted),
-        What::Claim => definitions(network::claim::fields::FIELDS, wanted),
-        What::NetworkTemplate => definitions(network_template::fields::FIELDS, wanted),
-        What::BootTemplate => definitions(boot_template::fields::FIELDS, wanted),
-        What::Token => definitions(token::fields::FIELDS, wanted),
-        What::Export => without_rows::describe(EXPORT, wanted),
-    }
+/// Generates the lists from one row for each kind: its fields, and the rows that a question may want.
+macro_rules! lists {
+    (|$service:ident, $call:ident| $($what:ident: $fields:expr => $rows:expr,)+) => {
+        /// The fields of one kind of object.
+        pub(super) fn fields(call: &QueryFields) -> Definitions {
+            let wanted = call.fields.as_deref();
+            match call.what {
+                What::Job => definitions(job::FIELDS, wanted),
+                What::Instance => without_rows::describe(&INSTANCE, wanted),
+                What::Export => without_rows::describe(EXPORT, wanted),
+                $(What::$what => definitions($fields, wanted),)+
+            }
+        }
+
+        impl LuxiService {
+            pub(super) async fn query(&self, call: Query) -> Result<Table, Exception> {
+                let ($service, $call) = (self, &call);
+                match call.what {
+                    What::Job => self.job_table(&call).await,
+                    What::Instance => {
+                        without_rows::none_named("Instance", &named(&call))?;
+                        without_rows::empty(&INSTANCE, &call.fields, call.filter.as_ref())
+                    }
+                    What::Export => {
+                        without_rows::empty(EXPORT, &call.fields, call.filter.as_ref())
+                    }
+                    $(What::$what => table($fields, $rows, $call).await,)+
+                }
+            }
+        }
+    };
+}
+
+lists! { |service, call|
+    Node: node::fields::FIELDS =>
+        service.node_rows(&call.fields, call.filter.as_ref(), &named(call)).await?,
+    Lock: lock::FIELDS => service.sources.locks.snapshot(),
+    Group: group::fields::FIELDS => service.group_rows(&named(call))?,
+    Filter: filter::FIELDS => service.filter_rows(call.filter.as_ref())?,
+    Network: network::fields::FIELDS => service.network_rows(&named(call))?,
+    Machine: machine::fields::FIELDS => service.machine_rows(call.filter.as_ref()),
+    Image: image::fields::FIELDS => service.image_rows(call.filter.as_ref()),
+    Asset: asset::fields::FIELDS => service.asset_rows(call.filter.as_ref()),
+    Rack: rack::fields::FIELDS => service.rack_rows(call.filter.as_ref()),
+    Lease: lease::fields::FIELDS => service.lease_rows(),
+    Unregistered: unregistered::FIELDS => service.unregistered(),
+    Claim: network::claim::fields::FIELDS => service.claim_rows(call.filter.as_ref()),
+    NetworkTemplate: network_template::fields::FIELDS =>
+        network_template::fields::rows(&service.config()),
+    BootTemplate: boot_template::fields::FIELDS => boot_template::fields::rows(&service.config()),
+    Token: token::fields::FIELDS => token::fields::rows(&service.config(), service.now()),
 }
 
 impl LuxiService {
-    pub(super) async fn query(&self, call: Query) -> Result<Table, Exception> {
-        match call.what {
-            What::Job => self.job_table(&call).await,
-            What::Node => {
-                let rows =
-                    self.node_rows(&call.fields, call.filter.as_ref(), &named(&call)).await?;
-                table(node::fields::FIELDS, rows, &call).await
-            }
-            What::Lock => table(lock::FIELDS, self.sources.locks.snapshot(), &call).await,
-            What::Group => {
-                let rows = self.group_rows(&named(&call))?;
-                table(group::fields::FIELDS, rows, &call).await
-            }
-            What::Machine => {
-                let rows = self.machine_rows(call.filter.as_ref());
-                table(machine::fields::FIELDS, rows, &call).await
-            }
-            What::Image => {
-                let rows = self.image_rows(call.filter.as_ref());
-                table(image::fields::FIELDS, rows, &call).await
-            }
-            What::Asset => {
-                table(asset::fields::FIELDS, self.asset_rows(call.filter.as_ref()), &call).await
-            }
-            What::Rack => {
-                table(rack::fields::FIELDS, self.rack_rows(call.filter.as_ref()), &call).await
-            }
-            What::Lease => table(lease::fields::FIELDS, self.lease_rows(), &call).await,
-            What::Unregistered => table(unregistered::FIELDS, self.unregistered(), &call).await,
-            What::Filter => {
-                let rows = self.filter_rows(call.filter.as_ref())?;
-                table(filter::FIELDS, rows, &call).await
-            }
-            What::Instance => {
-                without_rows::none_named("Instance", &named(&call))?;
-                without_rows::empty(&INSTANCE, &call.fields, call.filter.as_ref())
-            }
-            What::Network => {
-                let rows = self.network_rows(&named(&call))?;
-                table(network::fields::FIELDS, rows, &call).await
-            }
-            What::Claim => {
-                table(network::claim::fields::FIELDS, self.claim_rows(call.filter.as_ref()), &call)
-                    .await
-            }
-            What::NetworkTemplate => {
-                let config = self.sources.published.snapshot().config;
-                let rows = network_template::fields::rows(&config);
-                table(network_template::fields::FIELDS, rows, &call).await
-            }
-            What::BootTemplate => {
-                let config = self.sources.published.snapshot().config;
-                let rows = boot_template::fields::rows(&config);
-                table(boot_template::fields::FIELDS, rows, &call).await
-            }
-            What::Token => {
-                let config = self.sources.published.snapshot().config;
-                let rows = token::fields::rows(&config, self.now());
-                table(token::fields::FIELDS, rows, &call).await
-            }
-            What::Export => without_rows::empty(EXPORT, &call.fields, call.filter.as_ref()),
-        }
+    fn config(&self) -> Arc<Config> {
+        self.sources.published.snapshot().config
     }
 
     /// The jobs that are asked for by id, archived ones too, each with a row. Without ids: all live
@@ -260,7 +229,7 @@ impl LuxiService {
 
     /// All groups by their names, or those that were named, in that order.
     fn group_rows(&self, names: &[String]) -> Result<Vec<GroupRow>, Exception> {
-        let config = self.sources.published.snapshot().config;
+        let config = self.config();
         let row =
             |group: &Arc<Group>| GroupRow { group: Arc::clone(group), config: Arc::clone(&config) };
         if names.is_empty() {
@@ -278,7 +247,7 @@ impl LuxiService {
 
     /// All networks, or those that were named, in that order.
     fn network_rows(&self, names: &[String]) -> Result<Vec<NetworkRow>, Exception> {
-        let config = self.sources.published.snapshot().config;
+        let config = self.config();
         let row = |network: &Arc<Network>| NetworkRow {
             network: Arc::clone(network),
             config: Arc::clone(&config),
@@ -291,7 +260,7 @@ impl LuxiService {
 
     /// All claims, or those of the networks and owners to which the filter is limited.
     fn claim_rows(&self, filter: Option<&Filter>) -> Vec<Arc<Claim>> {
-        let config = self.sources.published.snapshot().config;
+        let config = self.config();
         let by = &config.claims.by;
         let limits = |field| {
             filter
@@ -311,13 +280,13 @@ impl LuxiService {
 
     pub(super) fn query_exports(&self, call: &QueryExports) -> Result<Vec<Row>, Exception> {
         no_locking(call.use_locking)?;
-        let config = self.sources.published.snapshot().config;
+        let config = self.config();
         call.nodes.iter().try_for_each(|name| config.node(name).map(|_there| ()))?;
         Ok(Vec::new())
     }
 
     fn machine_rows(&self, filter: Option<&Filter>) -> Vec<MachineRow> {
-        let config = self.sources.published.snapshot().config;
+        let config = self.config();
         let now = self.now();
         let row = |machine: &Arc<_>| MachineRow {
             machine: Arc::clone(machine),
@@ -331,13 +300,13 @@ impl LuxiService {
     }
 
     fn unregistered(&self) -> Vec<UnregisteredMachine> {
-        let config = self.sources.published.snapshot().config;
+        let config = self.config();
         self.sources.contacts.unregistered.all(&config, self.now())
     }
 
     /// All racks, or those to which the filter is limited.
     fn rack_rows(&self, filter: Option<&Filter>) -> Vec<RackStatus> {
-        let config = self.sources.published.snapshot().config;
+        let config = self.config();
         let (contacts, unregistered) = (self.sources.contacts.all(), self.unregistered());
         let limits = filter.and_then(|filter| filter.limits("rack"));
         let limits: Option<Vec<u32>> =
@@ -356,7 +325,7 @@ impl LuxiService {
     }
 
     fn lease_rows(&self) -> Vec<LeaseRow> {
-        let config = self.sources.published.snapshot().config;
+        let config = self.config();
         let unregistered = self.unregistered();
         let unregistered: HashMap<_, _> =
             unregistered.into_iter().filter_map(|one| Some(((one.rack, one.mac?), one))).collect();
@@ -378,7 +347,7 @@ impl LuxiService {
         filter: Option<&Filter>,
         names: &[String],
     ) -> Result<Vec<NodeRow>, Exception> {
-        let config = self.sources.published.snapshot().config;
+        let config = self.config();
         let mut nodes: Vec<&Arc<Node>> = Vec::new();
         let mut seen = HashSet::new();
         for name in names {

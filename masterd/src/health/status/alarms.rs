@@ -1,20 +1,19 @@
 //! Core: what somebody should do something about, by how the cluster stands. docs/failover.md has
 //! the same list.
 
+use model::Timestamp;
 use model::cluster::Overridden;
 use model::cluster_status::{
     AlarmSeverity, AlarmStatus, CandidateState, CandidateStatus, CertificateOwner,
     CertificateStatus, ClusterStatus, HEARD_WITHIN_MS, ProcessState, QuorumStatus, StandbyStatus,
     StoreHealth, StoreMissing, StoreStatus,
 };
-use model::rack_fault::RackCause;
-use model::{Code, Timestamp};
 
 use queue_format::store::ASIDE;
 
 use crate::cluster::verify::configuration::CERTIFICATE_DAYS;
 use crate::cluster::verify::node::disk_is_low;
-use crate::health::watcher::alarms::{Alarm, Subject};
+use crate::health::alarm::{Alarm, Kind};
 use crate::role::standing::before;
 
 /// Entries that a candidate may lack for a while: what is decided in a moment.
@@ -29,105 +28,6 @@ pub const JOURNAL_MAX_PERCENT: u64 = 80;
 pub const FILES_LAG_BYTES_MAX: u64 = 32 << 20;
 
 const SECONDS_PER_DAY: i64 = 86_400;
-
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident $severity:ident,)+) => {
-        /// A kind of alarm; the worst first.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Kind { $($(#[$doc])* $kind,)+ }
-
-        impl Kind {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$kind,)+];
-
-            /// How urgent it is.
-            #[must_use]
-            pub const fn severity(self) -> AlarmSeverity {
-                match self { $(Self::$kind => AlarmSeverity::$severity,)+ }
-            }
-
-            /// Its code, which answers and documents show.
-            #[must_use]
-            pub const fn code(self) -> Code {
-                match self { $(Self::$kind => Code::$kind,)+ }
-            }
-        }
-    };
-}
-
-// Critical where changes are refused, a store commits nothing, or data may be lost or wrong.
-kinds! {
-    /// No majority of the voters answers the master.
-    MajorityLost Critical,
-    /// The previous master is not confirmed.
-    NotConfirmed Critical,
-    /// A node lacks the store that it should have.
-    StoreMissing Critical,
-    /// A standby hears no leader.
-    LeaderSilent Critical,
-    /// A store commits nothing any more.
-    StoreFailed Critical,
-    /// The disk takes no files.
-    DiskFull Critical,
-    /// An override cut what members held, and nobody has looked at it yet.
-    OverrideCut Critical,
-    /// One voter more that goes ends commits.
-    MajorityThin Warning,
-    /// Fewer copies or voters than there could be.
-    Redundancy Warning,
-    /// A candidate has an older copy than it had.
-    CandidateForgot Warning,
-    /// The copies of candidates differ.
-    Copies Critical,
-    /// A candidate does not answer.
-    CandidateUnreachable Warning,
-    /// The disk of a candidate takes no files.
-    CandidateFull Warning,
-    /// A candidate lacks much.
-    CandidateBehind Warning,
-    /// A candidate has no copy.
-    CandidateMissing Warning,
-    /// The master's node lacks the master's address.
-    MasterAddress Warning,
-    /// Too few candidates.
-    Pool Warning,
-    /// Little room is left.
-    DiskLow Warning,
-    /// Little of the journal is left.
-    Journal Warning,
-    /// Files are written too slowly.
-    Files Warning,
-    /// A certificate ends.
-    Certificate Warning,
-    /// An agent does not answer.
-    Agent Warning,
-    /// An agent has another list of who may call it.
-    Callers Warning,
-    /// An agent does not serve its rack's newest document.
-    Document Warning,
-    /// Nobody serves a rack, or an agent of it cannot; causes have their own severity.
-    RackUnserved Warning,
-    /// The clock of a node is wrong.
-    ClockOff Warning,
-    /// The network of a host is not what was applied.
-    NetworkDrift Warning,
-    /// A machine failed.
-    MachineFailed Warning,
-    /// A machine is longer in its state than it may be.
-    MachineOverdue Warning,
-    /// A job left a machine off that it was to switch on.
-    MachineOff Warning,
-    /// A machine's hardware changed.
-    HardwareChanged Warning,
-    /// A machine in service gives no sign of life any more, or many of an agent.
-    MachineSilent Warning,
-    /// Somebody guesses passwords.
-    WrongPasswords Warning,
-    /// No new jobs are taken.
-    Drained Warning,
-    /// The watcher does nothing.
-    WatcherPaused Warning,
-}
 
 /// An alarm that was found, before it is put in order.
 type Found = (Kind, AlarmStatus);
@@ -145,7 +45,6 @@ fn alarm(
 }
 
 /// All alarms, the worst first; `watched` are those that the watcher raised.
-#[must_use]
 pub fn alarms(seen: &ClusterStatus, watched: &[Alarm]) -> Vec<AlarmStatus> {
     let is_master = seen.state == ProcessState::Master;
     let mut found = Vec::new();
@@ -405,28 +304,9 @@ fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Fou
 }
 
 fn of_watcher(raised: &Alarm) -> Found {
-    let kind = match raised.what {
-        Subject::Pool => Kind::Pool,
-        Subject::Redundancy => Kind::Redundancy,
-        Subject::Agent(_) => Kind::Agent,
-        Subject::Document(_) => Kind::Document,
-        Subject::Callers(_) => Kind::Callers,
-        Subject::MasterAddress => Kind::MasterAddress,
-        Subject::Copies => Kind::Copies,
-        Subject::Rack(_) | Subject::Serving(..) => Kind::RackUnserved,
-        Subject::WrongClock(_) => Kind::ClockOff,
-        Subject::Network(_) => Kind::NetworkDrift,
-        Subject::LateMachine(_) => Kind::MachineOverdue,
-        Subject::MachineOff(_) => Kind::MachineOff,
-        Subject::FailedMachine(_) => Kind::MachineFailed,
-        Subject::Hardware(_) => Kind::HardwareChanged,
-        Subject::SilentMachine(_) | Subject::SilentMachines(_) => Kind::MachineSilent,
-        Subject::Guesses => Kind::WrongPasswords,
-    };
     let Alarm { what, since, text, todo } = raised;
-    let (kind, mut found) = alarm(kind, what.to_string(), Some(*since), text, todo);
-    found.severity = what.cause().map_or(found.severity, RackCause::severity);
-    (kind, found)
+    let (kind, found) = alarm(what.kind(), what.to_string(), Some(*since), text, todo);
+    (kind, AlarmStatus { severity: what.severity(), ..found })
 }
 
 fn of_certificate(held: &CertificateStatus, now: Timestamp) -> Option<Found> {

@@ -2,204 +2,21 @@
 //! it has passed.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
+use membership::pool::{Pool, PoolNode, Step, VOTERS_MIN, if_lost, next_step};
 use model::node::NodeRole;
 use model::node::role::Gap;
-use model::rack_fault::RackCause;
-use model::{NodeName, Serial, Timestamp};
 
-use super::machines::{OVERDUE_GRACE, Trouble};
-use super::rules::{BEHIND_DEADLINE, Seen};
+use super::machines::Trouble;
+use super::rules::Seen;
 use super::silence::Held;
 use crate::agents::master_address::Missing;
+use crate::health::alarm::{Alarm, Subject};
 use crate::role::replica_audit::Differ;
-use membership::pool::{Pool, PoolNode, Step, VOTERS_MIN, if_lost, next_step};
 
 pub mod agents;
 
 use agents::AgentsSeen;
-
-/// Seconds for which a pool may lack a candidate that nobody can become.
-pub const POOL_DEADLINE: u64 = 60;
-/// Seconds for which there may be fewer copies and voters than the nodes allow: time to get some.
-pub const REDUNDANCY_DEADLINE: u64 = 60;
-/// Seconds for which an agent may be silent: a restart of noded takes less, that of a machine is
-/// worth a look.
-pub const UNREACHED_DEADLINE: u64 = 60;
-
-/// Seconds for which an agent that answers may have another list of callers: it is told at once, and
-/// a few times more within them.
-pub const CALLERS_DEADLINE: u64 = 60;
-/// Seconds for which a rack may be unserved: a restart of its agent takes less.
-pub const UNSERVED_DEADLINE: u64 = 60;
-/// Seconds for which a host's network may differ from what was applied: a link that comes up takes less.
-pub const DRIFT_DEADLINE: u64 = 60;
-/// Seconds for which the master's node may lack the master's address: time for some attempts to take
-/// it.
-pub const ADDRESS_DEADLINE: u64 = 10;
-
-/// The subject of an alarm.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
-    /// The pool of candidates.
-    Pool,
-    /// Voters and copies beside the master.
-    Redundancy,
-    /// The agent of a node, which does not answer.
-    Agent(NodeName),
-    /// The rack document of a node's agent.
-    Document(NodeName),
-    /// The list of those who may call a node's agent.
-    Callers(NodeName),
-    /// The address that moves with the master.
-    MasterAddress,
-    /// What candidates hold.
-    Copies,
-    /// A rack that nobody serves.
-    Rack(u32),
-    /// A rack that the agent of a node cannot serve, for this reason.
-    Serving(u32, NodeName, RackCause),
-    /// The clock of a node.
-    WrongClock(NodeName),
-    /// The network of a node's host.
-    Network(NodeName),
-    /// A machine that is longer in its state than it may be.
-    LateMachine(Serial),
-    /// A machine that failed.
-    FailedMachine(Serial),
-    /// A machine that a job left off.
-    MachineOff(Serial),
-    /// A machine whose hardware changed.
-    Hardware(Serial),
-    /// A machine whose silence made it unreachable.
-    SilentMachine(Serial),
-    /// Machines of an agent that are silent at the same time.
-    SilentMachines(NodeName),
-    /// Passwords that somebody guesses.
-    Guesses,
-}
-
-impl Subject {
-    /// Every [`Subject::word`].
-    pub const WORDS: [&str; 16] = [
-        "agent",
-        "callers",
-        "clock-off",
-        "copies",
-        "document",
-        "hardware-changed",
-        "machine-failed",
-        "machine-off",
-        "machine-overdue",
-        "machine-silent",
-        "master-address",
-        "network-drift",
-        "pool",
-        "rack-unserved",
-        "redundancy",
-        "wrong-passwords",
-    ];
-
-    /// The word in the metrics, which is the alarm's code.
-    #[must_use]
-    pub const fn word(&self) -> &'static str {
-        match self {
-            Self::Pool => "pool",
-            Self::Redundancy => "redundancy",
-            Self::Agent(_) => "agent",
-            Self::Document(_) => "document",
-            Self::Callers(_) => "callers",
-            Self::MasterAddress => "master-address",
-            Self::Copies => "copies",
-            Self::Rack(_) | Self::Serving(..) => "rack-unserved",
-            Self::WrongClock(_) => "clock-off",
-            Self::Network(_) => "network-drift",
-            Self::LateMachine(_) => "machine-overdue",
-            Self::FailedMachine(_) => "machine-failed",
-            Self::MachineOff(_) => "machine-off",
-            Self::Hardware(_) => "hardware-changed",
-            Self::SilentMachine(_) | Self::SilentMachines(_) => "machine-silent",
-            Self::Guesses => "wrong-passwords",
-        }
-    }
-
-    /// Why a rack is not served, where the alarm is about that.
-    #[must_use]
-    pub const fn cause(&self) -> Option<RackCause> {
-        match self {
-            Self::Serving(_, _, cause) => Some(*cause),
-            Self::Rack(_) => Some(RackCause::NoAgent),
-            Self::Agent(_) => Some(RackCause::AgentSilent),
-            Self::WrongClock(_) => Some(RackCause::ClockOff),
-            Self::Document(_) => Some(RackCause::DocumentOld),
-            _ => None,
-        }
-    }
-
-    /// Seconds for which it may last. A document gets a push before it is an alarm; copies are never
-    /// alike again by themselves.
-    const fn deadline(&self) -> u64 {
-        match self {
-            Self::Pool => POOL_DEADLINE,
-            Self::Redundancy => REDUNDANCY_DEADLINE,
-            Self::Agent(_) | Self::WrongClock(_) => UNREACHED_DEADLINE,
-            Self::Document(_) => BEHIND_DEADLINE + UNREACHED_DEADLINE,
-            Self::Callers(_) => CALLERS_DEADLINE,
-            Self::MasterAddress => ADDRESS_DEADLINE,
-            Self::Copies
-            | Self::FailedMachine(_)
-            | Self::MachineOff(_)
-            | Self::Hardware(_)
-            | Self::SilentMachine(_)
-            | Self::SilentMachines(_)
-            | Self::Guesses => 0,
-            Self::LateMachine(_) => OVERDUE_GRACE,
-            Self::Rack(_) | Self::Serving(..) => UNSERVED_DEADLINE,
-            Self::Network(_) => DRIFT_DEADLINE,
-        }
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pool => write!(f, "master candidates"),
-            Self::Redundancy => write!(f, "redundancy"),
-            Self::Agent(node) => write!(f, "agent of {node}"),
-            Self::Document(node) => write!(f, "rack document of {node}"),
-            Self::Callers(node) => write!(f, "callers of {node}"),
-            Self::MasterAddress => write!(f, "master's address"),
-            Self::Copies => write!(f, "copies of candidates"),
-            Self::Rack(rack) => write!(f, "rack {rack}"),
-            Self::Serving(rack, node, cause) => {
-                write!(f, "rack {rack} at {node} ({})", cause.word())
-            }
-            Self::WrongClock(node) => write!(f, "clock of {node}"),
-            Self::Network(node) => write!(f, "network of {node}"),
-            Self::LateMachine(serial) => write!(f, "machine {serial}"),
-            Self::FailedMachine(serial) => write!(f, "failed machine {serial}"),
-            Self::MachineOff(serial) => write!(f, "machine {serial} left off"),
-            Self::Hardware(serial) => write!(f, "hardware of machine {serial}"),
-            Self::SilentMachine(serial) => write!(f, "silent machine {serial}"),
-            Self::SilentMachines(agent) => write!(f, "machines at {agent}"),
-            Self::Guesses => write!(f, "front door"),
-        }
-    }
-}
-
-/// Something that should have passed by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alarm {
-    /// Its subject; there is at most one alarm on each.
-    pub what: Subject,
-    /// Since when it is so.
-    pub since: Timestamp,
-    /// The fault.
-    pub text: String,
-    /// The remedy for the operator.
-    pub todo: String,
-}
 
 /// A state that is or could become an alarm.
 #[derive(Debug)]
@@ -229,7 +46,9 @@ impl States {
                 }
                 None => State { seen: seen.at, is_told: false, alarm },
             };
-            if !state.is_told && seen.at >= state.seen.saturating_add(what.deadline()) {
+            if !state.is_told
+                && seen.at >= state.seen.saturating_add(what.kind().deadline().unwrap_or_default())
+            {
                 state.is_told = true;
                 raised.push(state.alarm.clone());
             }
@@ -240,7 +59,6 @@ impl States {
     }
 
     /// The alarms that are on now.
-    #[must_use]
     pub fn alarms(&self) -> Vec<Alarm> {
         let told = self.0.values().filter(|state| state.is_told);
         told.map(|state| state.alarm.clone()).collect()

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use model::audit::{AuditEntry, Interface, Outcome};
 use model::{Code, Timestamp};
 
-use super::alarms::{Alarm, Subject};
+use crate::health::alarm::{Alarm, Subject};
 
 /// Seconds for which a guess counts.
 const WITHIN: i64 = 3_600;
@@ -33,7 +33,6 @@ impl Guesses {
     }
 
     /// The alarm about them, where there are many.
-    #[must_use]
     pub fn alarm(&self, now: Timestamp) -> Option<Alarm> {
         let oldest = now.plus_seconds(-WITHIN);
         let lately = || self.0.iter().filter(|entry| entry.time >= oldest);

@@ -8,8 +8,8 @@ use model::machine::life::State;
 use model::power_cycle::PowerCycle;
 use model::{JobId, Serial, Timestamp};
 
-use super::alarms::{Alarm, Subject};
 use crate::config::Config;
+use crate::health::alarm::{Alarm, Subject};
 
 /// Machines that are told one by one, those that are late the longest first: a hall that lost its power
 /// fills no screen.
@@ -18,9 +18,6 @@ pub const TOLD_MAX: usize = 50;
 const CHANGES_TOLD_MAX: usize = 5;
 /// Machines that one look takes up to end what they do: more than one round submits jobs for.
 const ENDED_MAX: usize = 50;
-/// Seconds for which a watcher must have been at work before a machine is late: those that called while
-/// there was no master call again within them.
-pub const OVERDUE_GRACE: u64 = 60;
 
 /// A machine, its state, and since when it is in it.
 pub type Stay = (Serial, State, Timestamp);
@@ -47,7 +44,6 @@ pub struct Machines {
 pub struct Trouble {
     /// The machine.
     pub serial: Serial,
-    /// Its state.
     pub state: State,
     /// Since when it is late, or has failed.
     pub since: Timestamp,
@@ -58,7 +54,6 @@ pub struct Trouble {
 }
 
 /// Finds the machines that somebody should look at now.
-#[must_use]
 pub fn find(config: &Config, now: Timestamp, has_ended: impl Fn(JobId) -> bool) -> Machines {
     let mut told: Vec<Trouble> =
         config.machines.values().filter_map(|machine| trouble(machine, now)).collect();
@@ -153,7 +148,6 @@ fn trouble(machine: &Machine, now: Timestamp) -> Option<Trouble> {
 
 impl Trouble {
     /// The alarm about it.
-    #[must_use]
     pub fn alarm(&self) -> Alarm {
         let Self { serial, state, since, deadline, reason } = self;
         let silence = format!(

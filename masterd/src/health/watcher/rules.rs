@@ -24,11 +24,12 @@ use model::opcode::{
 };
 use model::{NodeName, Serial, Timestamp};
 
+use super::alarms::States;
 use super::alarms::agents::Agent;
-use super::alarms::{Alarm, States};
-use super::machines::{Machines, OVERDUE_GRACE, Stay};
+use super::machines::{Machines, Stay};
 use super::silence::Silence;
 use crate::agents::master_address::Missing;
+use crate::health::alarm::{Alarm, BEHIND_DEADLINE, OVERDUE_GRACE};
 use crate::role::replica_audit::Differ;
 use membership::pool::{Pool, Step, next_step};
 
@@ -38,9 +39,6 @@ pub const JOBS_PER_ROUND_MAX: usize = 5;
 /// Seconds for which the pool must have been too small or too large: an operator who changes several
 /// nodes, one after the other, is not interrupted.
 pub const POOL_GRACE: u64 = 10;
-/// Seconds after which an agent without its document gets a push: twice the longest
-/// pause between the pushes that the exchange with it makes by itself.
-pub const BEHIND_DEADLINE: u64 = 1_800;
 /// Seconds for which a host's network must have differed: who changes it by hand, and tells Gantry then,
 /// is not interrupted.
 pub const DRIFT_GRACE: u64 = 30;
@@ -74,7 +72,6 @@ pub enum Task {
 
 impl Task {
     /// The opcode that does it.
-    #[must_use]
     pub fn opcode(&self) -> OpCode {
         let role = |node: &NodeName, candidate| {
             // An operator may be faster, and mean it otherwise.
@@ -101,7 +98,6 @@ impl Task {
     }
 
     /// The task of an opcode, if the watcher submits such opcodes.
-    #[must_use]
     pub fn of(opcode: &OpCode) -> Option<Self> {
         match opcode {
             OpCode::NodeSetParams(op) => {
@@ -120,7 +116,6 @@ impl Task {
     }
 
     /// Why, for the job's reasons.
-    #[must_use]
     pub fn why(&self) -> String {
         match self {
             Self::Promote(_) => "there are too few master candidates".to_owned(),

@@ -13,10 +13,10 @@ use model::machine::life::State;
 use model::machine::{Boot, BootStage, Machine};
 use model::{NodeName, Serial, Timestamp};
 
-use super::alarms::{Alarm, Subject};
 use super::machines::Stay;
 use crate::agents::liveness::LastSign;
 use crate::config::Config;
+use crate::health::alarm::{Alarm, Subject};
 
 /// Machines that may fall silent together and be called unreachable: fewer than a rack has. More of them
 /// have something in common.
@@ -38,7 +38,6 @@ pub struct Silence {
 /// An agent many of whose machines are silent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// The agent.
     pub agent: NodeName,
     /// How many of them are silent.
     pub silent: usize,
@@ -71,7 +70,6 @@ struct Listened {
 
 /// The silence of this moment; `reached` tells for how many seconds an agent has been reached, and
 /// nothing of one that is not, or that has an old document of its rack.
-#[must_use]
 pub fn find(
     config: &Config,
     ears: Ears<'_>,
@@ -169,7 +167,6 @@ fn began(config: &Config, machine: &Machine, boot: &Boot) -> Option<Timestamp> {
 
 impl Held {
     /// The alarm about it.
-    #[must_use]
     pub fn alarm(&self) -> Alarm {
         let Self { agent, silent, of, since } = self;
         Alarm {

@@ -8,10 +8,8 @@ use model::asset::Asset;
 
 use crate::units::list::{Cell, Field, fields, json};
 
-/// An asset with who has it.
 #[derive(Debug, Clone)]
 pub struct AssetRow {
-    /// The asset.
     pub asset: Arc<Asset>,
     /// Nodes whose agents have its file, as they said last.
     pub held_by: BTreeSet<NodeName>,

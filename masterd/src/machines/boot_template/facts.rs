@@ -152,7 +152,6 @@ pub(super) fn value(json: &Json) -> Value {
     }
 }
 
-/// Whether a value is a structure.
 pub(super) fn is_structure(value: &Value) -> bool {
     value.field(STRUCTURE).is_some()
 }

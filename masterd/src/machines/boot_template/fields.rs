@@ -10,7 +10,6 @@ use crate::units::list::{Cell, Field, fields, json};
 /// A template with what is to be told of its use.
 #[derive(Debug, Clone)]
 pub(crate) struct BootTemplateRow {
-    /// The template.
     pub template: Arc<BootTemplate>,
     /// Which machines have its role.
     pub config: Arc<Config>,
@@ -30,8 +29,6 @@ impl BootTemplateRow {
     }
 }
 
-/// A row of each template.
-#[must_use]
 pub(crate) fn rows(config: &Arc<Config>) -> Vec<BootTemplateRow> {
     let templates = config.boot_templates.values();
     let row =

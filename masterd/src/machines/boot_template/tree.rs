@@ -166,7 +166,6 @@ fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A file as a URL.
 fn url_of(file: &str) -> String {
     let mut url = format!("{DATA},");
     for byte in file.bytes() {

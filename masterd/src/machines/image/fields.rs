@@ -14,7 +14,6 @@ use crate::units::list::{Cell, Field, fields, json};
 /// An image with what is to be told of its use.
 #[derive(Debug, Clone)]
 pub struct ImageRow {
-    /// The image.
     pub image: Arc<Image>,
     /// Which machines boot it.
     pub config: Arc<Config>,

@@ -7,7 +7,6 @@ pub(super) const HEAD_BYTES: u64 = 64 * 1024;
 /// The part of an image that a file is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// A kernel.
     Kernel,
     /// An initial file system: the first is 1.
     Initrd(usize),

@@ -9,10 +9,8 @@ use crate::agents::unregistered::UnregisteredMachine;
 use crate::config::Config;
 use crate::units::list::{Cell, Field, fields, json};
 
-/// A lease with who has it.
 #[derive(Debug, Clone)]
 pub struct LeaseRow {
-    /// The lease.
     pub lease: Arc<Lease>,
     /// Machines, and what was seen of them.
     pub config: Arc<Config>,

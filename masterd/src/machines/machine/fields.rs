@@ -17,7 +17,6 @@ use crate::units::list::{Cell, Field, by_key, fields, json};
 /// A machine with all that is known of it.
 #[derive(Debug, Clone)]
 pub struct MachineRow {
-    /// The machine.
     pub machine: Arc<Machine>,
     /// Everything else.
     pub config: Arc<Config>,
@@ -27,7 +26,6 @@ pub struct MachineRow {
 
 /// The machines to which a filter is limited by serial, Ethernet address or rack, in the order of
 /// their serials; `None` if every machine has to be looked at.
-#[must_use]
 pub fn limited<'a>(config: &'a Config, filter: Option<&Filter>) -> Option<Vec<&'a Arc<Machine>>> {
     let filter = filter?;
     let mut machines: Vec<_> = if let Some(machines) = by_key(&config.machines, filter, "serial") {

@@ -34,7 +34,6 @@ use crate::units::{Context, Failure, LogicalUnit, Wanted};
 pub(crate) struct Restart {
     serial: Serial,
     rack: u32,
-    /// What it boots.
     target: BootTarget,
     /// Its controller, unless somebody switches the power by hand.
     bmc: Option<Controller>,
@@ -146,7 +145,6 @@ const fn takes_ramdisk(target: Intent) -> bool {
     matches!(target, Intent::Inspect | Intent::Clean | Intent::Rescue)
 }
 
-/// The boot target of the machine.
 fn boots(op: &MachineProvision, config: &Config) -> Result<BootTarget, Exception> {
     let machine = config.machine(&op.serial)?;
     let wrong = |text: String| Exception::prereq(text, ErrorCode::WrongInput);

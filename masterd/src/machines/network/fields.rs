@@ -19,7 +19,6 @@ const MAP_MAX: u128 = 1 << 16;
 /// A network with what is to be told of its use.
 #[derive(Debug, Clone)]
 pub struct NetworkRow {
-    /// The network.
     pub network: Arc<Network>,
     /// Claims, nodes, groups.
     pub config: Arc<Config>,

@@ -10,14 +10,11 @@ use crate::units::list::{Cell, Field, fields, json};
 /// A template with what is to be told of its use.
 #[derive(Debug, Clone)]
 pub(crate) struct TemplateRow {
-    /// The template.
     pub template: Arc<NetworkTemplate>,
     /// Which machines have it.
     pub config: Arc<Config>,
 }
 
-/// A row of each template.
-#[must_use]
 pub(crate) fn rows(config: &Arc<Config>) -> Vec<TemplateRow> {
     let templates = config.network_templates.values();
     let row = |template| TemplateRow { template: Arc::clone(template), config: Arc::clone(config) };

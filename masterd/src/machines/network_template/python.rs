@@ -19,7 +19,6 @@ const VALUE_BYTES: usize = 32;
 /// The function around a list that takes further values.
 const GROWING: &str = "growing_list";
 
-/// Adds the methods to an environment.
 pub(super) fn add_methods(environment: &mut Environment<'_>) {
     environment.add_function(GROWING, growing_list);
     environment.set_unknown_method_callback(|state, value, method, arguments| match method {

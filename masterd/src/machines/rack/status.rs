@@ -39,9 +39,7 @@ const LINES_MAX: usize = 20;
 pub struct RackStatus {
     /// Its number.
     pub rack: u32,
-    /// Its agents.
     pub agents: Vec<AgentStatus>,
-    /// Its machines.
     pub machines: usize,
     /// The same by the last stage that they came to; `none` where nothing was seen.
     pub stages: BTreeMap<&'static str, usize>,
@@ -60,7 +58,6 @@ pub struct RackStatus {
 /// An agent of a rack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AgentStatus {
-    /// Its node.
     pub node: String,
     /// Whether it answers; none before it was asked.
     pub reached: Option<bool>,
@@ -84,7 +81,6 @@ pub struct Known<'a> {
 }
 
 /// The racks that have an agent or a machine.
-#[must_use]
 pub fn racks(config: &Config) -> BTreeSet<u32> {
     let mut racks: BTreeSet<u32> = config.served().collect();
     racks.extend(with_machines(config));
@@ -101,7 +97,6 @@ pub fn with_machines(config: &Config) -> impl Iterator<Item = u32> {
 }
 
 /// Why nobody serves a rack that has machines, if nobody does.
-#[must_use]
 pub fn unserved(config: &Config, rack: u32) -> Option<String> {
     let has_agent = config.agents_of(rack).any(|node| node.role != NodeRole::Offline);
     let machines = config.machines_in(rack).count();
@@ -112,7 +107,6 @@ pub fn unserved(config: &Config, rack: u32) -> Option<String> {
 }
 
 /// How `rack` stands, with the unregistered that were seen in it.
-#[must_use]
 pub fn status(config: &Config, rack: u32, known: Known<'_>) -> RackStatus {
     let Known { contacts, unregistered, address_missing, now } = known;
     let called = || config.agents_of(rack).filter(|node| node.role != NodeRole::Offline);

@@ -22,7 +22,6 @@ const CUT_TOLD_MAX: usize = 30;
 pub(super) struct Before {
     /// The cluster's document.
     pub(super) cluster: Cluster,
-    /// All nodes.
     pub(super) nodes: BTreeMap<NodeName, Node>,
     /// The last job id.
     pub(super) serial: u64,

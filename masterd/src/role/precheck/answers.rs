@@ -85,19 +85,16 @@ fn no_store(error: &PeerError) -> Silence {
 }
 
 /// Whether a member that said so is expected to say where it stands in a moment.
-#[must_use]
 pub fn is_in_a_moment(error: &PeerError) -> bool {
     matches!(error, PeerError::Failed { failure, .. } if failure.kind == PeerFailureKind::NotNow)
 }
 
 /// The silence of a node that did not answer in time.
-#[must_use]
 pub fn late(limit: Duration) -> Silence {
     Silence::Unreachable { why: format!("no answer within {} ms", limit.as_millis()) }
 }
 
 /// A member's position in the words of the check.
-#[must_use]
 pub fn says(position: &PeerPosition) -> StoreSays {
     let PeerPosition { member, incarnation, last, .. } = *position;
     let found = match (&position.state, member, incarnation) {
@@ -118,7 +115,6 @@ pub fn says(position: &PeerPosition) -> StoreSays {
 }
 
 /// The last job id by the files of a member.
-#[must_use]
 pub fn last_job(PeerLastJob { id, from, upto }: PeerLastJob) -> LastJob {
     LastJob { id, from, upto }
 }
@@ -127,7 +123,6 @@ pub fn last_job(PeerLastJob { id, from, upto }: PeerLastJob) -> LastJob {
 /// epoch older than its own. A member that leads is asked under its own epoch, so that a master elected
 /// while everyone was asked is told apart. Others are asked under the newest epoch of any believed
 /// answer.
-#[must_use]
 pub fn asked_under(question: &Question, verdict: &Verdict, from: u64) -> Epoch {
     let newest = || verdict.rows.iter().filter_map(|row| row.newest).max();
     leading(question, from).or_else(newest).unwrap_or_default()
@@ -135,14 +130,12 @@ pub fn asked_under(question: &Question, verdict: &Verdict, from: u64) -> Epoch {
 
 /// The newest epoch of any log that counts. Votes do not count: a vote may have been given since, to a
 /// master elected by it while everyone was asked.
-#[must_use]
 pub fn newest_leadership(verdict: &Verdict) -> Epoch {
     let logs = verdict.rows.iter().filter_map(|row| row.position);
     logs.map(|last| last.epoch).max().unwrap_or_default()
 }
 
 /// Whether `member` says that it leads.
-#[must_use]
 pub fn leads(question: &Question, member: u64) -> bool {
     leading(question, member).is_some()
 }

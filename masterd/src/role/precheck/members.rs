@@ -25,7 +25,6 @@ impl Seats {
     /// The seats by the list in the log of this node, `me`, whose position is `own`. Without a list, as
     /// with a damaged store, the rule of the pool decides: three candidates or more all vote; of fewer
     /// the master does.
-    #[must_use]
     pub fn of(config: &Config, me: &NodeName, own: &PeerPosition) -> Self {
         let members = || config.nodes.values().filter_map(|node| Some((node, node.member?)));
         let by_rule = || {
@@ -41,7 +40,6 @@ impl Seats {
 
     /// A node's place among the members, if it has one. A node that was invited and has not made its
     /// store yet has none.
-    #[must_use]
     pub fn member(&self, node: &Node) -> Option<Member> {
         if let Some((name, member)) = &self.lone {
             return (*name == node.name).then_some(*member);
@@ -59,7 +57,6 @@ impl Seats {
 }
 
 /// The sets of voters of a log, of each of which a majority is needed; none where there is no log.
-#[must_use]
 pub fn sets(own: &PeerPosition) -> Vec<BTreeSet<u64>> {
     let set = |ids: &Vec<u64>| ids.iter().copied().collect();
     let both: Vec<_> = own.changing.iter().map(set).collect();

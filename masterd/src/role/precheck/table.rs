@@ -8,7 +8,6 @@ use membership::confirm::{Attempt, Decision, Question, Reason, Row, Verdict};
 
 /// `verdict` on `question`, with every reason and what to do about it. [`RoleCheck::lines`] is the
 /// same as text.
-#[must_use]
 pub fn table(question: &Question, verdict: &Verdict) -> RoleCheck {
     let none: &[Reason] = &[];
     let (decision, reasons) = match &verdict.decision {

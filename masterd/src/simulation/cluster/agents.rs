@@ -131,7 +131,6 @@ struct Machine {
     lag_ms: u64,
 }
 
-/// All agents.
 #[derive(Debug)]
 pub(super) struct Agents {
     network: Network,

@@ -129,7 +129,6 @@ async fn other_leadership(seen: &Seen, before: Option<Epoch>) -> Option<Arc<Mast
     }
 }
 
-/// The epoch of a master.
 fn epoch(master: &MasterView) -> Epoch {
     let role = &master.published.snapshot().config.role;
     Epoch { term: role.term, node: role.node }

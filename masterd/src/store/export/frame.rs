@@ -25,13 +25,10 @@ pub const BODY_BYTES_MAX: u32 = 3 << 30;
 /// The kind of a frame's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The manifest.
     Manifest,
-    /// Documents.
     Documents,
     /// Documents, sealed.
     Sealed,
-    /// The totals.
     Totals,
     /// The checksum.
     End,
@@ -69,7 +66,6 @@ pub enum Malformed {
 }
 
 /// A frame. The body must not be longer than [`BODY_BYTES_MAX`].
-#[must_use]
 pub fn frame(kind: Kind, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).expect("a document is smaller than a journal's segment");
     let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
@@ -95,7 +91,6 @@ pub fn head(bytes: [u8; HEAD_BYTES]) -> Result<(Kind, u32), Malformed> {
 }
 
 /// The body of a frame of documents.
-#[must_use]
 pub fn pack(documents: &[(Key, Bytes)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (key, content) in documents {

@@ -16,7 +16,6 @@ pub const FORMAT: u32 = 1;
 pub struct Manifest {
     /// Version of the file; every future one keeps this in its place.
     pub format: u32,
-    /// Name of the cluster.
     pub cluster_name: NodeName,
     /// Identity of the cluster.
     pub cluster_uuid: Uuid,
@@ -46,11 +45,9 @@ pub enum Secrets {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Derivation {
-    /// Memory, in KiB.
     pub memory_kib: u32,
     /// Passes over it.
     pub passes: u32,
-    /// Lanes.
     pub lanes: u32,
     /// The salt; no other file has it.
     pub salt: Uuid,

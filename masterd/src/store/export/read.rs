@@ -108,7 +108,6 @@ impl<R: Read> Reader<R> {
     }
 
     /// The manifest of the export.
-    #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -125,7 +124,6 @@ impl<R: Read> Reader<R> {
     }
 
     /// A fresh sealer for the secrets of this file, to read it once more.
-    #[must_use]
     pub fn sealer(&self) -> Option<Sealer> {
         self.sealer.as_ref().map(Sealer::anew)
     }

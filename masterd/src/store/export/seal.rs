@@ -37,14 +37,7 @@ pub enum SealError {
         "the key of the secrets cannot be derived as the file says ({memory_kib} KiB, {passes} \
          passes, {lanes} lanes); is it damaged?"
     )]
-    Derivation {
-        /// Memory.
-        memory_kib: u32,
-        /// Passes.
-        passes: u32,
-        /// Lanes.
-        lanes: u32,
-    },
+    Derivation { memory_kib: u32, passes: u32, lanes: u32 },
     /// Another key sealed it, or it was changed.
     #[error(
         "the passphrase is not the one that the secrets are sealed with, or the file is damaged"
@@ -56,7 +49,6 @@ pub enum SealError {
 }
 
 /// The derivation of a new key. `salt` comes from nowhere else.
-#[must_use]
 pub fn derivation(salt: Uuid) -> Derivation {
     Derivation { memory_kib: MEMORY_KIB, passes: PASSES, lanes: LANES, salt }
 }
@@ -107,7 +99,6 @@ impl Sealer {
     }
 
     /// The same key, for the same frames from the first one on: to open them once more.
-    #[must_use]
     pub fn anew(&self) -> Self {
         Self { cipher: self.cipher.clone(), context: self.context.clone(), next: 0 }
     }

@@ -74,7 +74,6 @@ fn newest(
 /// Of what an export is made.
 #[derive(Debug)]
 pub struct About {
-    /// Name of the cluster.
     pub cluster_name: NodeName,
     /// Identity of the cluster.
     pub cluster_uuid: Uuid,

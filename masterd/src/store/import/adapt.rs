@@ -30,7 +30,6 @@ pub struct Steps {
 
 impl Steps {
     /// Those of an import at the time `now`.
-    #[must_use]
     pub fn at(now: Timestamp) -> Self {
         const MINUTES_MAX: u64 = 8 * TERM_STEP;
         let seconds = u64::try_from(now.seconds()).unwrap_or_default();
@@ -48,7 +47,6 @@ pub enum Unfit {
     /// A document does not read.
     #[error("`{key}` in the export cannot be used ({why}); take another export")]
     Document {
-        /// Its key.
         key: String,
         /// The fault.
         why: String,
@@ -206,7 +204,6 @@ impl Gathered {
 /// The plan for a new store.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The cluster.
     pub cluster: Cluster,
     /// The role, with this machine as master.
     pub role: Role,
@@ -219,7 +216,6 @@ pub struct Plan {
 
 impl Plan {
     /// The first epoch of the new store.
-    #[must_use]
     pub fn epoch(&self) -> Epoch {
         Epoch { term: self.role.term, node: self.role.node }
     }
@@ -256,7 +252,6 @@ impl Plan {
     }
 
     /// The documents that are written last, and make a cluster of the store.
-    #[must_use]
     pub fn last(&self, authority: &Secret<String>) -> Vec<(String, Bytes)> {
         vec![
             (document::AUTHORITY.to_owned(), Bytes::from(authority.expose().clone())),

@@ -51,10 +51,8 @@ pub enum ImportError {
     OtherNode {
         /// The file that says so.
         path: PathBuf,
-        /// The node.
         node: NodeName,
     },
-    /// Its key is not that of its authority.
     #[error(
         "the authority's key in the export is not that of its certificate; take another export"
     )]

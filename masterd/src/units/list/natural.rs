@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 
 /// How two names compare: runs of digits as numbers, everything between them as text.
-#[must_use]
 pub fn compare(one: &str, other: &str) -> Ordering {
     let (mut one_rest, mut other_rest) = (one, other);
     loop {

@@ -14,7 +14,6 @@ const READ_ITS_LOG: &str = "read its log: it must run the same version or the on
 
 impl Reason {
     /// The remedy for an operator; empty where there is nothing to do.
-    #[must_use]
     pub fn remedy(&self) -> String {
         match self {
             Self::Forgetful { memory, .. } => return memory.remedy().to_owned(),
@@ -132,7 +131,6 @@ impl Reason {
 
     /// The code of a fault that needs an operator; none where there is nothing to do, or the command
     /// line was wrong.
-    #[must_use]
     pub const fn code(&self) -> Option<Code> {
         Some(match self {
             Self::Unreachable { .. } | Self::TooFewNodes { .. } => Code::TooFewNodes,

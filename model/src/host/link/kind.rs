@@ -4,7 +4,6 @@ use super::{Bond, Kind, LinkName};
 
 impl Kind {
     /// Its word in files.
-    #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
             Self::Ethernet { .. } => "ethernet",
@@ -20,7 +19,6 @@ impl Kind {
     }
 
     /// The links that belong to it.
-    #[must_use]
     pub fn members(&self) -> &[LinkName] {
         match self {
             Self::Bond(Bond { members, .. })
@@ -65,7 +63,6 @@ impl Kind {
     }
 
     /// The link below it.
-    #[must_use]
     pub fn parent(&self) -> Option<&LinkName> {
         match self {
             Self::Vlan { parent, .. } | Self::Macvlan { parent, .. } => Some(parent),
@@ -80,7 +77,6 @@ impl Kind {
     }
 
     /// The member that is used first.
-    #[must_use]
     pub fn primary(&self) -> Option<&LinkName> {
         match self {
             Self::Bond(Bond { primary, .. })

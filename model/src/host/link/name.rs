@@ -35,14 +35,12 @@ impl LinkName {
 
     /// Whether it is os-net-config's word for an active card by its number, as `nic1`. Cables decide which
     /// card that is, so nothing but a name that an operator gave stands for it.
-    #[must_use]
     pub fn is_numbered_card(&self) -> bool {
         let number = self.0.strip_prefix("nic").unwrap_or_default();
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     }
 
     /// The name as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -84,8 +84,6 @@ impl BondOption {
         Self::FailOverMac,
     ];
 
-    /// Its names.
-    #[must_use]
     pub fn names(self) -> BondOptionNames {
         match self {
             Self::UpDelay => names("updelay_ms", "updelay", "up-delay", "UpDelaySec"),
@@ -105,13 +103,11 @@ impl BondOption {
     }
 
     /// Whether it is a time in milliseconds.
-    #[must_use]
     pub fn is_ms(self) -> bool {
         matches!(self, Self::UpDelay | Self::DownDelay | Self::ArpInterval)
     }
 
     /// The one that the kernel calls so.
-    #[must_use]
     pub fn from_kernel(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|option| option.names().kernel == name)
     }
@@ -181,7 +177,6 @@ impl Tuning {
     }
 
     /// Whether a bond of the kernel is so already; what is not given may be as it is.
-    #[must_use]
     pub fn is_met_by(&self, found: &Self) -> bool {
         let value = |tuning: &Self, option| {
             tuning.get(option).filter(|text| text != "0").unwrap_or_default()

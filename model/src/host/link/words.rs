@@ -11,12 +11,10 @@ pub trait Word: Copy + 'static {
     /// The number that the kernel has for it.
     fn number(self) -> u8;
 
-    /// The one of that word.
     fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| one.word() == word)
     }
 
-    /// The one of that number.
     fn from_number(number: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| one.number() == number)
     }
@@ -73,7 +71,6 @@ words! {
         BalanceXor = "balance-xor" / 2,
         /// All send everything.
         Broadcast = "broadcast" / 3,
-        /// LACP.
         Lacp = "802.3ad" / 4,
         /// By load, when sending.
         BalanceTlb = "balance-tlb" / 5,

@@ -27,7 +27,6 @@ pub(super) struct Route {
 }
 
 /// Everywhere, in the family of an address.
-#[must_use]
 pub fn whole_prefix(like: IpAddr) -> IpNet {
     match like {
         IpAddr::V4(_) => IpNet::V4(ipnet::Ipv4Net::default()),

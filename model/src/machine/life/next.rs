@@ -30,7 +30,6 @@ crate::words! {
 
 impl Intent {
     /// The states of a machine once the intent is carried out.
-    #[must_use]
     pub const fn ends_in(self) -> &'static [State] {
         match self {
             Self::Inspect => &[State::Manageable],
@@ -90,20 +89,10 @@ impl Event {
 pub enum Refusal {
     /// An intent cannot begin in this state.
     #[error("a machine that is {state} cannot {}{}", intent.as_str(), instead(*state))]
-    NotFrom {
-        /// The state.
-        state: State,
-        /// The intent.
-        intent: Intent,
-    },
+    NotFrom { state: State, intent: Intent },
     /// An intent waits until another one has ended.
     #[error("it is {state}; wait until that has ended, or abort it, before you {} it", intent.as_str())]
-    Busy {
-        /// The state.
-        state: State,
-        /// The intent.
-        intent: Intent,
-    },
+    Busy { state: State, intent: Intent },
     /// sabakan's table has no such transition.
     #[error("a machine that is {from} cannot become {to}, but {}", told(*from))]
     NoTransition {
@@ -162,7 +151,6 @@ impl State {
     }
 
     /// The state in which an intent begins, if it may begin here.
-    #[must_use]
     pub const fn begun(self, intent: Intent) -> Option<Self> {
         use State as S;
         match (intent, self) {

@@ -88,17 +88,14 @@ pub enum Observation {
     Declined(LeaseRecord),
     /// A client was told to begin again.
     Refused {
-        /// Who.
         client: Identity,
         /// The address it asked for.
         address: Ipv4Addr,
-        /// Why.
         why: &'static str,
     },
     /// Firmware wants to boot in a way that is not served: it gets a lease and nothing to load.
     /// Once an hour for each client.
     Stranded {
-        /// Who.
         client: Identity,
         /// How it wants to boot.
         stage: Stage,

@@ -146,7 +146,6 @@ impl Exchange<'_> {
 }
 
 /// Whether it can be one host's address, as that of a relay.
-#[must_use]
 pub fn is_host(address: &Ipv4Addr) -> bool {
     !(address.is_unspecified()
         || address.is_broadcast()

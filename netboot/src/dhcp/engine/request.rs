@@ -77,7 +77,6 @@ fn kind(
 /// An address that is ours to lease is ours to judge, also without a lease. About the rest only silence
 /// is right, because another server may have given it. A client on the wrong network is always told,
 /// except when it wrote to us directly: then the network is that of its address.
-#[must_use]
 pub fn verdict(kind: RequestKind, standing: Option<Standing>) -> Verdict {
     use RequestKind::{InitReboot, Rebinding, Renewing, Selecting};
     use Standing::{

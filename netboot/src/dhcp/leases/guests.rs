@@ -59,7 +59,6 @@ impl Leases {
 
     /// Whether a guest may have an address of this agent, beside those that others have: not more than
     /// guests may have together, and by one circuit.
-    #[must_use]
     pub fn has_room_for(
         &self,
         range: &ServedRange,
@@ -83,7 +82,6 @@ impl Leases {
     }
 
     /// How the addresses of a range are used.
-    #[must_use]
     pub fn use_of(&self, range: &ServedRange, now: i64) -> RangeUse {
         let (first, last) = (range.first, range.last);
         let is_ours = |address: &Ipv4Addr| range.is_ours(*address, now);

@@ -23,7 +23,6 @@ pub enum Learned {
 
 impl Learned {
     /// The record that has to be made durable.
-    #[must_use]
     pub fn taken(&self) -> Option<&LeaseRecord> {
         match self {
             Self::Taken(record) => Some(record),

@@ -13,7 +13,6 @@ pub struct LeaseRecord {
     pub address: Ipv4Addr,
     /// The client that holds it, or held it last.
     pub client: Identity,
-    /// Its state.
     #[serde(flatten)]
     pub state: LeaseState,
     /// When it came to that; agents that did not write it down gave leases of one length.
@@ -80,7 +79,6 @@ impl LeaseState {
 
 impl LeaseRecord {
     /// When the lease ends, if it is one.
-    #[must_use]
     pub fn bound_until_us(&self) -> Option<i64> {
         match self.state {
             LeaseState::Bound { until_us } => Some(until_us),

@@ -45,7 +45,6 @@ pub struct Reply {
 
 impl Reply {
     /// A reply to `request` with `header`, still without options but for its type.
-    #[must_use]
     pub fn new(request: &Packet, kind: MessageType, header: Header) -> Self {
         let packet_max = request.message_size_max().unwrap_or(0).max(PACKET_EVERYONE_TAKES);
         Self {
@@ -57,7 +56,6 @@ impl Reply {
     }
 
     /// The kind of message.
-    #[must_use]
     pub fn message_type(&self) -> Option<MessageType> {
         let code = self.options.get(&option::MESSAGE_TYPE)?.first()?;
         MessageType::from_code(*code)
@@ -66,7 +64,6 @@ impl Reply {
     /// The message: options 53, 54 and 51, then in the order that the client asked for, then the
     /// others by code, 82 last and as it came. Options that do not fit are left out; the least
     /// important first.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(MESSAGE_MIN);
         write_header(&self.header, &mut bytes);

@@ -24,7 +24,6 @@ const HARDWARE_MAX: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Identity {
-    /// An Ethernet address.
     Ethernet(MacAddress),
     /// Another hardware address: type and bytes.
     Hardware(u8, Vec<u8>),
@@ -35,7 +34,6 @@ pub enum Identity {
 impl Identity {
     /// The sender of `packet`. `None` if it has neither a hardware address that can be one of a
     /// single station, nor a client identifier instead.
-    #[must_use]
     pub fn of(packet: &Packet) -> Option<Self> {
         let header = &packet.header;
         if let Some(mac) = packet.mac() {
@@ -55,7 +53,6 @@ impl Identity {
     }
 
     /// The Ethernet address, if that is what the client is known by.
-    #[must_use]
     pub fn mac(&self) -> Option<MacAddress> {
         match self {
             Self::Ethernet(mac) => Some(*mac),

@@ -10,7 +10,6 @@ const CLASSES: [&[u8]; 2] = [b"onie_dhcp_user_class", b"onie"];
 const ENTERPRISE: u32 = 42_623;
 
 /// Whether a switch sent `packet` that asks for its installer.
-#[must_use]
 pub fn is_onie(packet: &Packet) -> bool {
     let vendor = packet.option(option::VENDOR_CLASS).unwrap_or_default();
     let options = packet.option(option::VENDOR_OPTIONS).unwrap_or_default();

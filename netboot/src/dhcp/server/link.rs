@@ -41,7 +41,6 @@ pub enum LinkError {
     Listen {
         /// The interface or address.
         at: String,
-        /// The port.
         port: u16,
         /// Why.
         #[source]

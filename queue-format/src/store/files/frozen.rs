@@ -111,7 +111,6 @@ impl Files {
         !self.state.lock().views.awaited.is_empty()
     }
 
-    /// Ends a view.
     pub(crate) fn end_view(&self, view: u64) {
         self.state.lock().views.open.remove(&view);
     }

@@ -22,7 +22,6 @@ pub enum PeerError {
     /// No connection; the question was not sent.
     #[error("cannot reach masterd of node {node} at {address}")]
     Unreachable {
-        /// The node.
         node: NodeName,
         /// The address where it was expected.
         address: SocketAddr,
@@ -33,7 +32,6 @@ pub enum PeerError {
     /// A certificate is not accepted; the question was not sent.
     #[error("node {node} and this one do not accept each other's certificates: {reason}")]
     Certificate {
-        /// The node.
         node: NodeName,
         /// The TLS library's words.
         reason: String,
@@ -43,7 +41,6 @@ pub enum PeerError {
     /// The member does not answer this side, or is not the one that was meant; nothing was done.
     #[error("node {node} refused: {refusal}")]
     Refused {
-        /// The node.
         node: NodeName,
         /// Its reason and words.
         refusal: PeerRefusal,
@@ -51,7 +48,6 @@ pub enum PeerError {
     /// The question is longer than a frame may be; it was not sent.
     #[error("the question for node {node} is {error}")]
     TooLarge {
-        /// The node.
         node: NodeName,
         /// How long it is.
         error: FrameError,
@@ -59,7 +55,6 @@ pub enum PeerError {
     /// No answer in time: the member may have acted, or still act.
     #[error("masterd of node {node} did not answer within {} ms", after.as_millis())]
     TimedOut {
-        /// The node.
         node: NodeName,
         /// The time that it had.
         after: Duration,
@@ -70,7 +65,6 @@ pub enum PeerError {
          it acted"
     )]
     Lost {
-        /// The node.
         node: NodeName,
         /// The error of the connection.
         #[source]
@@ -79,7 +73,6 @@ pub enum PeerError {
     /// The member answered that it failed, or could not begin.
     #[error("masterd of node {node}: {failure}")]
     Failed {
-        /// The node.
         node: NodeName,
         /// Its kind and words.
         failure: PeerFailure,
@@ -87,7 +80,6 @@ pub enum PeerError {
     /// The answer is no reply to this question: the member may have acted.
     #[error("masterd of node {node} answered with something else than the reply")]
     Malformed {
-        /// The node.
         node: NodeName,
         /// The JSON reader's error.
         #[source]
@@ -123,7 +115,6 @@ impl PeerError {
     ];
 
     /// The kind of failure: one of [`Self::WORDS`], for who counts.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Unreachable { .. } => "unreachable",
@@ -138,7 +129,6 @@ impl PeerError {
     }
 
     /// Whether the member certainly did nothing, so that the question may be asked again as it is.
-    #[must_use]
     pub const fn certainly_not_done(&self) -> bool {
         match self {
             Self::Unreachable { .. }

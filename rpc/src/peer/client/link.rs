@@ -42,7 +42,6 @@ impl Link {
     }
 
     /// The first word of its connections.
-    #[must_use]
     pub fn hello(&self) -> &Hello {
         &self.hello
     }

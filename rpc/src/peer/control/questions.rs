@@ -24,7 +24,6 @@ pub struct PeerPosition {
     pub member: Option<u64>,
     /// Its store; null where there is none.
     pub incarnation: Option<Uuid>,
-    /// Its node.
     pub node: NodeName,
     /// The last entry of its log; it may be on its way to the disk.
     pub last: Position,
@@ -52,7 +51,6 @@ pub struct PeerPosition {
     /// Whether its disk takes no more.
     #[serde(default)]
     pub disk_full: bool,
-    /// Its state.
     pub state: PeerState,
     /// The free space of the file system with its store, in MiB.
     pub disk_free_mib: u64,
@@ -64,7 +62,6 @@ pub struct PeerPosition {
 /// The last job id that was given, by the files of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerLastJob {
-    /// The id.
     pub id: u64,
     /// The files know of all entries of the log up to this number.
     pub from: u64,
@@ -75,7 +72,6 @@ pub struct PeerLastJob {
 /// The entry with which a leadership begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerRole {
-    /// The master.
     pub master: NodeName,
     /// The epoch of the leadership.
     pub epoch: Epoch,
@@ -177,7 +173,6 @@ pub struct AskDigest {
 pub struct PeerDigest {
     /// SHA-256 of each group or key, hexadecimal, at most [`DIGEST_KEYS_MAX`], the first in order.
     pub digests: BTreeMap<String, String>,
-    /// Whether these are all.
     pub complete: bool,
 }
 

@@ -108,7 +108,6 @@ impl Nodes {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.nodes.len()
     }
@@ -117,13 +116,11 @@ impl Nodes {
     ///
     /// # Panics
     /// If there are not so many.
-    #[must_use]
     pub fn node(&self, at: usize) -> &Cluster {
         &self.nodes[at].cluster
     }
 
     /// Those behind the first one.
-    #[must_use]
     pub fn standbys(&self) -> Vec<&Cluster> {
         self.nodes.iter().skip(1).map(|node| &node.cluster).collect()
     }

@@ -1,8 +1,10 @@
 use std::collections::BTreeSet;
 
 use model::cluster_status::{MasterStatus, QueueStatus};
+use model::rack_fault::RackCause;
 
 use super::*;
+use crate::health::alarm::Subject;
 use crate::testing::NOW;
 
 const DOCS: &str = include_str!("../../../../../docs/failover.md");

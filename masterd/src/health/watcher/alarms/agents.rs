@@ -6,17 +6,15 @@ use std::collections::BTreeMap;
 use model::rack_fault::{RackCause, RackFault};
 use model::{NodeName, Timestamp};
 
-use super::{Alarm, Subject};
 use crate::agents::clock_skew::{ClockSkew, fault_of_master};
+use crate::health::alarm::{Alarm, Subject};
 
 /// An agent, as it was found last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// Its node.
     pub node: NodeName,
     /// The node's id.
     pub id: u64,
-    /// Whether it is called at all.
     pub called: bool,
     /// The rack that it should serve.
     pub rack: Option<u32>,
@@ -66,7 +64,6 @@ impl AgentsSeen<'_> {
 }
 
 /// Agents that do not answer, wrong clocks, racks without an agent, and what agents cannot serve.
-#[must_use]
 pub fn of_racks(seen: &AgentsSeen<'_>) -> Vec<Alarm> {
     let mut alarms: Vec<Alarm> = seen.called().filter_map(|agent| unreached(seen, agent)).collect();
     match seen.master_is_wrong() {

@@ -3,8 +3,8 @@
 use model::node::NodeRole;
 use proptest::prelude::*;
 
-use super::super::alarms::Subject;
 use super::*;
+use crate::health::alarm::Subject;
 use crate::testing::NOW;
 use membership::pool::{PoolNode, Voting};
 
@@ -170,7 +170,10 @@ fn what_a_machine_does_too_long_is_ended_and_told() {
     let task = Task::Expire(stay);
     assert_eq!(round.jobs, std::slice::from_ref(&task));
     assert_eq!(Task::of(&task.opcode()), Some(task));
-    assert_eq!((round.raised[0].what.word(), round.raised[0].since), ("machine-overdue", since));
+    assert_eq!(
+        (round.raised[0].what.kind().code().word(), round.raised[0].since),
+        ("machine-overdue", since)
+    );
     look = later(&look, OVERDUE_GRACE + 5);
     assert_eq!(watch.round(&look).jobs, [], "one job at a time");
     look.machines = Machines::default();

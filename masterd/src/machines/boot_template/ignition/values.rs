@@ -51,7 +51,6 @@ fn check(holds: bool, why: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(why()) }
 }
 
-/// Any text.
 pub(super) fn any(_text: &str, _spec: Spec) -> Checked {
     Ok(())
 }
@@ -146,7 +145,6 @@ pub(super) fn tang(url: &str, _spec: Spec) -> Checked {
     check(is_http(url), || format!("is {url:?}, which is no URL of HTTP"))
 }
 
-/// A proxy.
 pub(super) fn proxy(url: &str, _spec: Spec) -> Checked {
     check(is_http(url), || format!("is {url:?}, which is no URL of HTTP"))
 }
@@ -189,7 +187,6 @@ pub(super) fn guid(guid: &str, _spec: Spec) -> Checked {
     })
 }
 
-/// The label of a partition.
 pub(super) fn partition_label(label: &str, spec: Spec) -> Checked {
     check(label.len() <= PARTITION_LABEL_MAX, || {
         format!("has more than {PARTITION_LABEL_MAX} bytes")
@@ -219,12 +216,10 @@ pub(super) fn json_or_none(text: &str, _spec: Spec) -> Checked {
     check(is_json, || "is no JSON".to_owned())
 }
 
-/// The text of a unit.
 pub(super) fn unit_contents(text: &str, _spec: Spec) -> Checked {
     unit::has_install(text).map(drop).map_err(str::to_owned)
 }
 
-/// The name of a unit.
 pub(super) fn unit_name(name: &str, _spec: Spec) -> Checked {
     ends(name, UNITS)
 }

@@ -47,7 +47,6 @@ pub(super) struct Agent {
     disk: BTreeMap<Ipv4Addr, LeaseRecord>,
     changes: Vec<LeaseRecord>,
     run: u64,
-    /// The document that it has.
     document: (RackShares, Vec<NodeName>),
     skew: i64,
 }

@@ -2,12 +2,12 @@
 
 use model::rack_fault::RackCause;
 
-use super::super::super::alarms::{
+use super::*;
+use crate::agents::clock_skew::ClockSkew;
+use crate::health::alarm::{
     ADDRESS_DEADLINE, Alarm, CALLERS_DEADLINE, POOL_DEADLINE, REDUNDANCY_DEADLINE, Subject,
     UNREACHED_DEADLINE, UNSERVED_DEADLINE,
 };
-use super::*;
-use crate::agents::clock_skew::ClockSkew;
 
 #[test]
 fn a_silent_agent_is_an_alarm_until_it_is_back() {
