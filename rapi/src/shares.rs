@@ -2,7 +2,7 @@
 //!
 //! A user has a quarter and an address the half, since many users may come by one. All clients that say no
 //! name are one user. The connections themselves are bounded by [`crate::server`], and what asks the master by
-//! [`crate::link`].
+//! [`crate::master_pool`].
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -127,6 +127,7 @@ pub struct Query;
 
 #[Object]
 impl Query {
+    /// A machine.
     #[graphql(complexity = "ROOT_COST + child_complexity")]
     async fn machine(&self, context: &Context<'_>, serial: ID) -> Result<Machine, Error> {
         let asked = context.data::<RouteRequest>()?;
@@ -167,6 +168,7 @@ pub struct Mutation;
 
 #[Object]
 impl Mutation {
+    /// Sets the state of a machine.
     #[graphql(complexity = "ROOT_COST + child_complexity")]
     async fn set_machine_state(
         &self,
