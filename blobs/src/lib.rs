@@ -105,11 +105,6 @@ impl Blobs {
         is_whole(&path, size).then_some(path)
     }
 
-    /// The length of a whole blob in bytes.
-    pub fn size_of(&self, digest: BlobDigest) -> Option<u64> {
-        self.state.lock().whole.get(&digest).copied()
-    }
-
     /// Forgets what of `blob` is not on the disk any more, so that it begins anew.
     fn forget_damaged(&self, state: &mut State, blob: Blob) {
         let Blob { sha256, size } = blob;

@@ -27,7 +27,6 @@ use crate::ledger::Ledger;
 use crate::rack::Racks;
 use crate::token_claim::Claims;
 use connection::Patience;
-pub use small_files::SmallFiles;
 
 mod assets;
 mod connection;
@@ -40,7 +39,6 @@ mod origin;
 mod ramdisks;
 mod routes;
 pub mod script;
-mod small_files;
 mod up;
 
 /// Counters of the answers to boot requests.
@@ -75,8 +73,6 @@ pub struct Rack {
     pub racks: Arc<Racks>,
     /// The files.
     pub blobs: Arc<Blobs>,
-    /// Those that are small, in memory.
-    pub small_files: Arc<SmallFiles>,
     /// iPXE as an EFI program.
     pub ipxe: PathBuf,
     /// Leases, and where observations go.

@@ -374,7 +374,6 @@ async fn boot_rack(
     Ok(boot::Rack {
         racks: Arc::clone(racks),
         blobs: open_blobs(settings).await?,
-        small_files: Arc::default(),
         ipxe: settings.ipxe.clone(),
         ledger: Arc::clone(ledger),
         clock: settings.clock.clone(),

@@ -6,7 +6,6 @@ use std::path::{Path as FilePath, PathBuf};
 use axum::extract::{Extension, Path, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use bytes::Bytes;
 use model::blob::BlobDigest;
 use model::image::ImageFiles;
 use model::machine::BootStage;
@@ -22,8 +21,6 @@ use super::{Ends, Rack};
 /// Bytes that are read of a file at once: fewer trips to the disk's threads for each download, and 64 at
 /// the same time take 16 MiB.
 const CHUNK_BYTES: usize = 256 * 1024;
-/// The type of files that are no text.
-const BINARY: &str = "application/octet-stream";
 /// Files of machines, by serial number and digest.
 pub(super) const FILES_PATH: &str = "/api/v1/boot/machines";
 
@@ -124,12 +121,8 @@ pub(super) fn holder_at(rack: &Rack, from: IpAddr) -> Option<MacAddress> {
 
 /// A whole blob, or that it is not here yet.
 pub(super) async fn of_blob(rack: &Rack, digest: BlobDigest, request: Request) -> Response {
-    let size = rack.blobs.size_of(digest).unwrap_or_default();
     match rack.blobs.path_of(digest) {
-        Some(path) => match rack.small_files.read(digest, &path, size).await {
-            Some(content) if is_plain(&request) => whole(content),
-            Some(_) | None => serve(&path, request).await,
-        },
+        Some(path) => serve(&path, request).await,
         None => {
             tracing::warn!(%digest, "a machine asked for a file that is not here yet");
             let why = format!("{digest} is not here yet; the master sends it\n");
@@ -138,22 +131,9 @@ pub(super) async fn of_blob(rack: &Rack, digest: BlobDigest, request: Request) -
     }
 }
 
-/// Whether a request asks for a file as a whole, whenever it was changed.
-fn is_plain(request: &Request) -> bool {
-    let headers = request.headers();
-    ![header::RANGE, header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE]
-        .iter()
-        .any(|name| headers.contains_key(name))
-}
-
-fn whole(content: Bytes) -> Response {
-    let headers = [(header::CONTENT_TYPE, BINARY), (header::ACCEPT_RANGES, "bytes")];
-    (headers, content).into_response()
-}
-
 /// Answers with a file: `HEAD`, ranges, and its exact length.
 async fn serve(path: &FilePath, request: Request) -> Response {
-    let mime = BINARY.parse().expect("a good type");
+    let mime = "application/octet-stream".parse().expect("a good type");
     let service = ServeFile::new_with_mime(path, &mime).with_buf_chunk_size(CHUNK_BYTES);
     match service.oneshot(request).await {
         Ok(response) => response.map(axum::body::Body::new),

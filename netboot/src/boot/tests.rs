@@ -47,7 +47,6 @@ async fn scene_with(document: RackDocument, patience: Patience) -> Scene {
     let served = Rack {
         racks: Arc::clone(&racks),
         blobs: Arc::clone(&blobs),
-        small_files: Arc::default(),
         ipxe: ipxe.clone(),
         ledger: Arc::clone(&ledger),
         clock,
