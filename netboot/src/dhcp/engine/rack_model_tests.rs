@@ -192,16 +192,19 @@ fn an_agent_that_was_away_does_not_give_what_was_renewed_meanwhile() {
 #[test]
 fn what_an_agent_renewed_that_left_the_rack_is_not_given_meanwhile() {
     let mut rack = Rack::new(2, true, [0; 3]);
-    rack.boots(0, 0b10);
-    rack.tells(0, 1, Word::AllAtOnce);
+    rack.only_one_address();
+    rack.boots(0, 0b01);
+    rack.tells(1, 0, Word::AllAtOnce);
     rack.waits(365);
-    rack.rebinds(0, 0b01);
+    rack.rebinds(0, 0b10);
     rack.waits(3_235);
-    rack.dies(0);
-    rack.pushes(0b10, 0b01);
-    rack.boots(1, 0b10);
-    assert!(rack.holds(0), "another agent renewed its lease");
-    rack.comes_to_rest();
+    rack.dies(1);
+    rack.pushes(0b01, 0b10);
+    rack.boots(1, 0b01);
+    assert!(rack.holds(0) && !rack.holds(1), "another agent renewed its lease");
+    rack.waits(3_700);
+    rack.boots(1, 0b01);
+    assert!(rack.holds(1), "no lease of the agent that left lives any more");
 }
 
 /// The giver offered an address again to its client, which took another agent's.
