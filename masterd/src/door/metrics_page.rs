@@ -6,7 +6,7 @@ use queue_format::{Backlog, Fill, Health};
 use stdx::metrics::Page;
 
 use crate::agents::metrics::{FAMILIES, Metrics};
-use crate::health::alarm::Kind;
+use crate::health::alarm::AlarmKind;
 use crate::health::status::MasterView;
 
 /// Takes the numbers, where there is a master its own too. Nothing here looks at every
@@ -35,7 +35,7 @@ fn of_master(page: &mut Page, view: &MasterView) {
         page.gauge_of("gantry_rack_faults", &[cause.word()], number(on));
     }
     let alarms = view.alarms.all();
-    for kind in Kind::ALL.iter().filter(|kind| kind.deadline().is_some()) {
+    for kind in AlarmKind::ALL.iter().filter(|kind| kind.deadline().is_some()) {
         let on = alarms.iter().filter(|alarm| alarm.what.kind() == *kind).count();
         page.gauge_of("gantry_alarms", &[kind.code().word()], number(on));
     }

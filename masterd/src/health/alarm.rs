@@ -35,9 +35,9 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident $severity:ident $(, after $deadline:expr)?;)+) => {
         /// A kind of alarm; the worst first.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Kind { $($(#[$doc])* $kind,)+ }
+        pub enum AlarmKind { $($(#[$doc])* $kind,)+ }
 
-        impl Kind {
+        impl AlarmKind {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$kind,)+];
 
@@ -147,8 +147,8 @@ macro_rules! subjects {
 
         impl Subject {
             /// The kind of its alarm.
-            pub const fn kind(&self) -> Kind {
-                match self { $(Self::$subject { .. } => Kind::$kind,)+ }
+            pub const fn kind(&self) -> AlarmKind {
+                match self { $(Self::$subject { .. } => AlarmKind::$kind,)+ }
             }
         }
 

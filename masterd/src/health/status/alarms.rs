@@ -13,7 +13,7 @@ use queue_format::store::ASIDE;
 
 use crate::cluster::verify::configuration::CERTIFICATE_DAYS;
 use crate::cluster::verify::node::disk_is_low;
-use crate::health::alarm::{Alarm, Kind};
+use crate::health::alarm::{Alarm, AlarmKind};
 use crate::role::standing::before;
 
 /// Entries that a candidate may lack for a while: what is decided in a moment.
@@ -30,10 +30,10 @@ pub const FILES_LAG_BYTES_MAX: u64 = 32 << 20;
 const SECONDS_PER_DAY: i64 = 86_400;
 
 /// An alarm that was found, before it is put in order.
-type Found = (Kind, AlarmStatus);
+type Found = (AlarmKind, AlarmStatus);
 
 fn alarm(
-    kind: Kind,
+    kind: AlarmKind,
     what: impl Into<String>,
     since: Option<Timestamp>,
     text: impl Into<String>,
@@ -62,7 +62,7 @@ pub fn alarms(seen: &ClusterStatus, watched: &[Alarm]) -> Vec<AlarmStatus> {
     if seen.queue.as_ref().is_some_and(|queue| queue.drained) {
         let todo = "`gnt cluster queue undrain` opens it again";
         found.push(alarm(
-            Kind::Drained,
+            AlarmKind::Drained,
             "queue",
             None,
             "it is drained: no new jobs are taken",
@@ -72,7 +72,7 @@ pub fn alarms(seen: &ClusterStatus, watched: &[Alarm]) -> Vec<AlarmStatus> {
     if let Some(until) = seen.watcher_paused_until {
         let text = format!("it is paused until {until}: nothing is mended by itself");
         let todo = "`gnt cluster watcher continue` lets it go on";
-        found.push(alarm(Kind::WatcherPaused, "watcher", None, text, todo));
+        found.push(alarm(AlarmKind::WatcherPaused, "watcher", None, text, todo));
     }
     found.sort_by_key(|(kind, _)| *kind);
     found.into_iter().map(|(_, alarm)| alarm).collect()
@@ -89,7 +89,7 @@ fn of_quorum(quorum: &QuorumStatus, seen: &ClusterStatus) -> Option<Found> {
         let todo = "start masterd on the voters that are unreachable, or mend their network; it goes \
                     on by itself. Only where their disks are lost: \"The majority is gone for good\" in \
                     the runbook";
-        return Some(alarm(Kind::MajorityLost, "quorum", since, text, todo));
+        return Some(alarm(AlarmKind::MajorityLost, "quorum", since, text, todo));
     }
     // All heard is as good as it gets, but for two, of whom neither may go.
     let thin = (heard < voters || voters == 2) && heard <= needed;
@@ -104,7 +104,7 @@ fn of_quorum(quorum: &QuorumStatus, seen: &ClusterStatus) -> Option<Found> {
         "bring the voters back that are unreachable; for one that is away for long, `gnt node modify \
          --offline yes --auto-promote NODE`, and another takes its place"
     };
-    thin.then(|| alarm(Kind::MajorityThin, "quorum", None, text, todo))
+    thin.then(|| alarm(AlarmKind::MajorityThin, "quorum", None, text, todo))
 }
 
 fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
@@ -112,14 +112,14 @@ fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
         let todo = "put the store aside; until there is a new one this node does not vote: \"A candidate \
                     gets a new store\" in the runbook";
         let what = format!("store of {}", seen.node);
-        return Some(alarm(Kind::CandidateForgot, what, None, forgot, todo));
+        return Some(alarm(AlarmKind::CandidateForgot, what, None, forgot, todo));
     }
     let since = standby.heard_ms.map(|ms| before(seen.now, ms));
     if seen.state == ProcessState::Starting {
         let text = format!("{} was the master last, and may not start yet", seen.node);
         let todo = "see below what every node said and what to do; it goes on by itself when enough \
                     answer";
-        return Some(alarm(Kind::NotConfirmed, "master", since, text, todo));
+        return Some(alarm(AlarmKind::NotConfirmed, "master", since, text, todo));
     }
     if standby.heard_ms.is_some_and(|ms| ms <= HEARD_WITHIN_MS) {
         return None;
@@ -134,7 +134,7 @@ fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
              meanwhile, `noded enroll --again` here and `gnt node add --readd {me} --secret -` there. If there is \
              no master any more, `gnt cluster master-failover` on another candidate"
         );
-        return Some(alarm(Kind::LeaderSilent, "master", since, text, todo));
+        return Some(alarm(AlarmKind::LeaderSilent, "master", since, text, todo));
     }
     let text = match &seen.master {
         Some(master) => format!("the master, {}, is not heard here", master.node),
@@ -150,7 +150,7 @@ fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
         "look at its node, and start masterd there or mend the network; if it is gone, or has no store any \
          more, `gnt cluster master-failover` {taker} the master or says what stands against it"
     );
-    Some(alarm(Kind::LeaderSilent, "master", since, text, todo))
+    Some(alarm(AlarmKind::LeaderSilent, "master", since, text, todo))
 }
 
 fn of_missing(missing: &StoreMissing, seen: &ClusterStatus) -> Found {
@@ -186,7 +186,7 @@ fn of_missing(missing: &StoreMissing, seen: &ClusterStatus) -> Found {
              --readd {me}` there"
         ),
     };
-    alarm(Kind::StoreMissing, format!("store of {me}"), None, text, todo)
+    alarm(AlarmKind::StoreMissing, format!("store of {me}"), None, text, todo)
 }
 
 fn of_store(store: &StoreStatus, seen: &ClusterStatus) -> Vec<Found> {
@@ -196,12 +196,12 @@ fn of_store(store: &StoreStatus, seen: &ClusterStatus) -> Vec<Found> {
         StoreHealth::DiskFull { since, reason } => {
             let text = format!("the disk takes no files, and new work is refused: {reason}");
             let todo = "make room, or make it writable; it goes on by itself";
-            found.push(alarm(Kind::DiskFull, &what, Some(*since), text, todo));
+            found.push(alarm(AlarmKind::DiskFull, &what, Some(*since), text, todo));
         }
         StoreHealth::Failed { reason } => {
             let text = format!("nothing is committed here any more: {reason}");
             let todo = "look at the disk and at the log of masterd, then start masterd anew";
-            found.push(alarm(Kind::StoreFailed, &what, None, text, todo));
+            found.push(alarm(AlarmKind::StoreFailed, &what, None, text, todo));
         }
     }
     let StoreStatus { journal_used_bytes: used, journal_bytes: all, .. } = *store;
@@ -210,13 +210,13 @@ fn of_store(store: &StoreStatus, seen: &ClusterStatus) -> Vec<Found> {
         let text = format!("{percent} % of the journal cannot be written anew yet");
         let todo = "the disk does not keep up with what is written: see what else uses it; if this \
                     lasts, a larger journal bears longer loads";
-        found.push(alarm(Kind::Journal, &what, None, text, todo));
+        found.push(alarm(AlarmKind::Journal, &what, None, text, todo));
     }
     if store.files_lag_bytes > FILES_LAG_BYTES_MAX {
         let (keys, mib) = (store.files_lag_keys, store.files_lag_bytes >> 20);
         let text = format!("{keys} committed documents ({mib} MiB) wait to be written as files");
         let todo = "nothing is lost, the journal has them; see what else uses the disk";
-        found.push(alarm(Kind::Files, &what, None, text, todo));
+        found.push(alarm(AlarmKind::Files, &what, None, text, todo));
     }
     found
 }
@@ -226,7 +226,7 @@ fn disk_low(store: &StoreStatus, what: &str) -> Option<Found> {
     let text = format!("{free} of {all} MiB are free");
     let todo = "make room: `gnt job autoarchive` and removing archived jobs help, as does a larger \
                 disk";
-    disk_is_low(free, all).then(|| alarm(Kind::DiskLow, what, None, text, todo))
+    disk_is_low(free, all).then(|| alarm(AlarmKind::DiskLow, what, None, text, todo))
 }
 
 fn of_override(overridden: &Overridden) -> Found {
@@ -236,7 +236,7 @@ fn of_override(overridden: &Overridden) -> Found {
         "what those nodes held is kept aside on them when they are back, below `{ASIDE}` in their data \
          directory: look at what of it is to be done again, then `gnt cluster modify --override-seen`"
     );
-    alarm(Kind::OverrideCut, "override", Some(*at), text, todo)
+    alarm(AlarmKind::OverrideCut, "override", Some(*at), text, todo)
 }
 
 fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Found> {
@@ -252,7 +252,7 @@ fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Fou
              the runbook; or `gnt node modify -C no --auto-promote {node}`"
         );
         let text = "it has no copy of the store, and could not be the master";
-        return late.then(|| alarm(Kind::CandidateMissing, what, *since, text, todo));
+        return late.then(|| alarm(AlarmKind::CandidateMissing, what, *since, text, todo));
     }
     if let Some(forgot) = &candidate.forgot {
         let todo = match candidate.older_copy {
@@ -265,14 +265,14 @@ fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Fou
                  master makes it another member, which fetches everything"
             ),
         };
-        return Some(alarm(Kind::CandidateForgot, what, *since, forgot, todo));
+        return Some(alarm(AlarmKind::CandidateForgot, what, *since, forgot, todo));
     }
     if let Some(why) = &candidate.not_listening {
         let todo = format!(
             "mend that on {node}: masterd is started with `--peers ADDRESS`; or correct the node: `gnt node \
              modify --peer-port PORT {node}`"
         );
-        return Some(alarm(Kind::CandidateUnreachable, what, *since, why, todo));
+        return Some(alarm(AlarmKind::CandidateUnreachable, what, *since, why, todo));
     }
     if candidate.unreachable {
         let changes = seen.quorum.as_ref().is_none_or(|quorum| quorum.majority != Some(false));
@@ -286,13 +286,13 @@ fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Fou
             false => back,
         };
         let text = "its masterd does not answer";
-        return Some(alarm(Kind::CandidateUnreachable, what, *since, text, todo));
+        return Some(alarm(AlarmKind::CandidateUnreachable, what, *since, text, todo));
     }
     if candidate.disk_full {
         let todo = format!("make room on {node}, or make its disk writable; it goes on by itself");
         let text = "its disk takes no files: it follows as long as its journal has room, and counts as \
                     no voter when the role is to move";
-        return Some(alarm(Kind::CandidateFull, what, None, text, todo));
+        return Some(alarm(AlarmKind::CandidateFull, what, None, text, todo));
     }
     let behind = candidate.behind.filter(|behind| *behind > BEHIND_MAX)?;
     let text = format!("it lacks {behind} entries of the log");
@@ -300,7 +300,7 @@ fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Fou
         "wait, if the number falls; else look at disk and network of {node}, and at the log of its \
          masterd"
     );
-    Some(alarm(Kind::CandidateBehind, what, None, text, todo))
+    Some(alarm(AlarmKind::CandidateBehind, what, None, text, todo))
 }
 
 fn of_watcher(raised: &Alarm) -> Found {
@@ -333,7 +333,7 @@ fn of_certificate(held: &CertificateStatus, now: Timestamp) -> Option<Found> {
             },
         ),
     };
-    let (kind, mut found) = alarm(Kind::Certificate, what, None, text, todo);
+    let (kind, mut found) = alarm(AlarmKind::Certificate, what, None, text, todo);
     if left < 0 {
         found.severity = AlarmSeverity::Critical;
     }

@@ -20,16 +20,16 @@ use agents::AgentsSeen;
 
 /// A state that is or could become an alarm.
 #[derive(Debug)]
-struct State {
+struct Pending {
     /// When it was seen first, in seconds since the watcher began.
     seen: u64,
     is_told: bool,
     alarm: Alarm,
 }
 
-/// All such states.
+/// All that are seen.
 #[derive(Debug, Default)]
-pub struct States(BTreeMap<Subject, State>);
+pub struct States(BTreeMap<Subject, Pending>);
 
 impl States {
     /// Notes what is to be seen; gives the alarms that begin and those that are over.
@@ -42,9 +42,9 @@ impl States {
                 // The newest reason counts, and the time when it began.
                 Some(state) => {
                     let since = state.alarm.since;
-                    State { alarm: Alarm { since, ..alarm }, ..state }
+                    Pending { alarm: Alarm { since, ..alarm }, ..state }
                 }
-                None => State { seen: seen.at, is_told: false, alarm },
+                None => Pending { seen: seen.at, is_told: false, alarm },
             };
             if !state.is_told
                 && seen.at >= state.seen.saturating_add(what.kind().deadline().unwrap_or_default())

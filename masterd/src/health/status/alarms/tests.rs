@@ -359,9 +359,9 @@ fn the_worst_comes_first_and_those_of_the_watcher_are_among_them() {
 
 #[test]
 fn every_kind_has_a_word_of_its_own_and_its_row_in_the_documents() {
-    let words: BTreeSet<&str> = Kind::ALL.iter().map(|kind| kind.code().word()).collect();
-    assert_eq!(words.len(), Kind::ALL.len());
-    assert!(Kind::ALL.is_sorted());
+    let words: BTreeSet<&str> = AlarmKind::ALL.iter().map(|kind| kind.code().word()).collect();
+    assert_eq!(words.len(), AlarmKind::ALL.len());
+    assert!(AlarmKind::ALL.is_sorted());
     for word in words {
         assert!(
             DOCS.contains(&format!("\n| `{word}` | ")),
