@@ -36,6 +36,7 @@ mod identity;
 mod ipxe;
 mod keys;
 mod origin;
+mod page_cache;
 mod ramdisks;
 mod routes;
 pub mod script;

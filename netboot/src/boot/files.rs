@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path as FilePath, PathBuf};
 
 use axum::extract::{Extension, Path, Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use model::blob::BlobDigest;
 use model::image::ImageFiles;
@@ -12,9 +12,10 @@ use model::machine::BootStage;
 use model::rack::{BootChoice, RackMachine};
 use model::{MacAddress, Serial};
 use tower::ServiceExt as _;
-use tower_http::services::ServeFile;
+use tower_http::services::ServeDir;
 
 use super::identity::Told;
+use super::page_cache::PageCache;
 use super::routes::{holder, is_of_boot, note, now, text};
 use super::{Ends, Rack};
 
@@ -132,9 +133,13 @@ pub(super) async fn of_blob(rack: &Rack, digest: BlobDigest, request: Request) -
 }
 
 /// Answers with a file: `HEAD`, ranges, and its exact length.
-async fn serve(path: &FilePath, request: Request) -> Response {
-    let mime = "application/octet-stream".parse().expect("a good type");
-    let service = ServeFile::new_with_mime(path, &mime).with_buf_chunk_size(CHUNK_BYTES);
+async fn serve(path: &FilePath, mut request: Request) -> Response {
+    let Ok(file) = PageCache::new(path) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let chunk = usize::try_from(file.len()).unwrap_or(CHUNK_BYTES).clamp(1, CHUNK_BYTES);
+    *request.uri_mut() = Uri::from_static("/file");
+    let service = ServeDir::with_backend("/", file).with_buf_chunk_size(chunk);
     match service.oneshot(request).await {
         Ok(response) => response.map(axum::body::Body::new),
         Err(never) => match never {},

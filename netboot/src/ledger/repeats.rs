@@ -2,6 +2,7 @@
 //! tells nothing new.
 
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 
 use model::rack::Observation;
 use model::{Serial, Timestamp};
@@ -11,15 +12,16 @@ use crate::outbox::EVENTS_MAX;
 /// Microseconds in which a stage of a boot that a machine comes to again is not noted again.
 const REPEAT_US: i64 = 5_000_000;
 
-/// The last stage of each machine, with its time.
+/// The last stage of each machine at each of its addresses, with its time. One that asks from several at
+/// once would else be news each time.
 #[derive(Debug, Default)]
-pub(super) struct Repeats(HashMap<(u32, Serial), (Timestamp, Observation)>);
+pub(super) struct Repeats(HashMap<(u32, Serial, Ipv4Addr), (Timestamp, Observation)>);
 
 impl Repeats {
-    /// Whether `observation`, made at `at`, tells something new; it is the last one of its machine then.
+    /// Whether `observation`, made at `at`, tells something new; it is the last one of its machine there then.
     pub(super) fn is_news(&mut self, at: Timestamp, observation: &Observation) -> bool {
-        let Observation::Boot { rack, serial, .. } = observation else { return true };
-        let key = (*rack, serial.clone());
+        let Observation::Boot { rack, serial, address, .. } = observation else { return true };
+        let key = (*rack, serial.clone(), *address);
         let repeats = self.0.get(&key).is_some_and(|(last, before)| {
             (0..REPEAT_US).contains(&(at.micros() - last.micros())) && before == observation
         });
@@ -71,6 +73,7 @@ mod tests {
             (6, boot(BootStage::Kernel, 1), true),
             (7, script(), true),
             (8, boot(BootStage::Script, 2), true),
+            (9, script(), false),
             (9, lease(1, 10), true),
             (9, lease(1, 10), true),
         ] {
