@@ -1,5 +1,6 @@
 //! Core: management controllers of machines: how they are reached, and what they do with the power.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -255,6 +256,17 @@ pub struct Inspection {
 pub const HARDWARE_CHANGES_MAX: usize = 64;
 
 impl Inspection {
+    /// The ends of its cables as LLDP told them: the switch, and the port by its name or description.
+    pub fn neighbours(&self) -> BTreeSet<(String, String)> {
+        let ends = self.inventory.cards.iter().filter_map(|card| card.neighbour.as_ref());
+        let named = ends.flat_map(|end| {
+            let names = [&end.port, &end.port_description].into_iter();
+            let names = names.filter(|name| !name.is_empty());
+            names.map(|name| (end.chassis.to_ascii_lowercase(), name.clone()))
+        });
+        named.collect()
+    }
+
     /// The same after another look.
     pub fn after(
         before: Option<&Self>,

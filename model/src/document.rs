@@ -62,11 +62,16 @@ pub const BMCS: &str = "bmcs";
 /// Directory of the machines' power cycles, with the sealed tokens of their ramdisks.
 pub const POWER_CYCLES: &str = "power-cycles";
 
+/// Directory of how Gantry logs in at switches, with the sealed secrets.
+pub const SWITCH_ACCESS: &str = "switch-access";
+
 /// Whether a document is a secret: exports leave it out, or seal it.
 pub fn is_secret(key: &str) -> bool {
     let is_below =
         |directory| key.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
-    [CRYPTS, BMCS, POWER_CYCLES].into_iter().any(is_below) || key == AUTHORITY || key == VAULT
+    [CRYPTS, BMCS, POWER_CYCLES, SWITCH_ACCESS].into_iter().any(is_below)
+        || key == AUTHORITY
+        || key == VAULT
 }
 
 /// Key of a live job.

@@ -143,6 +143,8 @@ paths! {
     rapi_log = "var/log/gantry/rapi-daemon.log", RAPI_USER, "0640";
     /// Requests that `rapi` answered, in the common log format.
     rapi_access_log = "var/log/gantry/rapi-access.log", RAPI_USER, "0640";
+    /// Programs by which agents set ports of switches; the operator puts them there.
+    switch_programs = "etc/gantry/switch-programs", ROOT_USER, "0755";
     /// Users of `rapi` with their passwords and roles; the operator makes it.
     rapi_users = "etc/gantry/rapi.users", ROOT_USER, "0640";
     /// Certificate and key of `rapi`, if not those of the node; the operator makes it.

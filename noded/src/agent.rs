@@ -23,8 +23,8 @@ use rpc::service::{Agent as Answers, CallContext};
 use rpc::tls::AllowedCallers;
 use rpc::wire::Versions;
 use rpc::{Answer, Failure, FailureKind, Request, answer};
-use stdx::Clock;
 use stdx::daemon::chain;
+use stdx::{Clock, Tasks};
 
 use crate::facts;
 use crate::host_network::HostNetworks;
@@ -39,10 +39,12 @@ use netboot::lease_sync;
 use netboot::ledger::Ledger;
 use netboot::rack::Racks;
 use netboot::token_claim::Claims;
+use switches::Switches;
 
 mod blob_calls;
 mod exchange;
 mod renewal;
+mod switch_calls;
 
 /// Shows `masterd` of this machine who may call; the agent's own word on it is in its ledger.
 pub(crate) async fn show_allow_list(layout: Layout, membership: &Membership, list: AllowList) {
@@ -83,6 +85,7 @@ pub struct Agent {
     keys: Arc<KeyDesk>,
     machines: Arc<MachineCertificates>,
     claims: Arc<Claims>,
+    switches: Switches,
     dhcp: watch::Receiver<Option<Learner>>,
     left: Notify,
 }
@@ -159,6 +162,7 @@ impl Agent {
             versions,
         } = parts;
         let ssconf = Arc::new(ssconf::Files::new(&layout));
+        let switches = Switches::new(Tasks::new(), layout.switch_programs());
         Self {
             layout,
             membership,
@@ -182,6 +186,7 @@ impl Agent {
             keys,
             machines,
             claims,
+            switches,
             dhcp,
             left: Notify::new(),
         }
@@ -469,6 +474,9 @@ impl Agent {
             Request::NetworkRollback(call) => {
                 answer(call, async |_| self.network.roll_back().await).await
             }
+            Request::SwitchPorts(call) => answer(call, |call| self.switch_ports(call)).await,
+            Request::SwitchApply(call) => answer(call, |call| self.switch_apply(call)).await,
+            Request::SwitchWatch(call) => answer(call, |call| self.switch_watch(call)).await,
             Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,
             Request::RenewBegin(call) => answer(call, |_| self.renew_begin()).await,

@@ -17,6 +17,7 @@ mod master;
 mod network;
 mod node;
 mod ramdisk;
+mod switch;
 
 pub use blob::*;
 pub use certificate::*;
@@ -27,6 +28,7 @@ pub use master::*;
 pub use network::*;
 pub use node::*;
 pub use ramdisk::*;
+pub use switch::*;
 
 /// How long a call may take. The caller gives up after the limit; the agent ends the call then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -284,6 +286,12 @@ calls! {
         "network_commit" NetworkCommit -> NetworkEnded, Fast, Changes, Fails, Shared;
         /// Undo the change of the host's network that waits.
         "network_rollback" NetworkRollback -> NetworkEnded, Fast, Changes, Fails, Shared;
+        /// Read all ports of a switch.
+        "switch_ports" SwitchPorts -> SwitchSeen, Normal, Reads, Fails, Bulk;
+        /// Change ports of a switch; a change that is made already does no harm.
+        "switch_apply" SwitchApply -> SwitchApplied, Normal, Changes, Fails, Bulk;
+        /// Wait until ports of a switch are not as they are known.
+        "switch_watch" SwitchWatch -> SwitchSeen, Fast, Reads, Fails, Bulk;
         /// Do nothing for a while; for tests.
         "test_delay" TestDelay -> (), Slow, Changes, Fails, Shared;
         /// Make another key and request its certificate; the current one stays in use.

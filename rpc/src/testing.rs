@@ -165,6 +165,9 @@ impl Agent for MemoryAgent {
             Request::LeaseSync(_) | Request::RamdiskClaim(_) | Request::LeaseRelease(_) => {
                 refuse("serves no rack")
             }
+            Request::SwitchPorts(_) | Request::SwitchApply(_) | Request::SwitchWatch(_) => {
+                refuse("reaches no switch")
+            }
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,
             Request::RenewBegin(_)

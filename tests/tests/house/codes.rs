@@ -58,6 +58,7 @@ const WITHOUT: &[(&str, &[&str])] = &[
             "masterd/src/config/secrets.rs",
             "masterd/src/machines/network_template.rs",
             "rpc/src/enrol/ask.rs",
+            "switches/src/",
         ],
     ),
     (

@@ -40,9 +40,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("hostnet", &["model", "stdx"]),
     ("bmc", &["model", "stdx"]),
+    ("switches", &["model", "stdx"]),
     ("ironic", &["model"]),
     ("netboot", &["model", "blobs", "queue-format", "rpc", "ironic", "stdx"]),
-    ("noded", &["model", "blobs", "queue-format", "rpc", "netboot", "hostnet", "stdx"]),
+    ("noded", &["model", "blobs", "queue-format", "rpc", "netboot", "hostnet", "switches", "stdx"]),
     ("rapi", &["model", "blobs", "luxi", "ironic", "stdx"]),
     ("cli", &["model", "blobs", "luxi", "stdx"]),
     // No program: a fresh checkout is to build its tasks soon.

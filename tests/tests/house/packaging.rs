@@ -24,6 +24,7 @@ const UNITS: &[(&str, &str, &str)] = &[
 const GROUPS: &[(&str, &str)] = &[
     ("/etc/gantry", "root"),
     ("/etc/gantry/pki", DAEMON_GROUP),
+    ("/etc/gantry/switch-programs", "root"),
     ("/var/lib/gantry", DAEMON_GROUP),
     ("/var/lib/gantry/node", DAEMON_GROUP),
     ("/run/gantry", ADMIN_GROUP),

@@ -1,0 +1,178 @@
+//! A program of the operator's as a switch: it takes a question as JSON on its standard input, and answers
+//! JSON. docs/switches.md has both.
+
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use model::switch::{Actuals, PortChange, PortOutcome, SwitchTarget};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{sleep, timeout};
+
+use crate::SwitchError;
+use crate::error::told;
+use crate::provider::Provider;
+
+/// How long a program may run: a playbook on a slow switch takes a minute.
+const RUN: Duration = Duration::from_secs(120);
+/// Between two looks at the ports, as a program tells nothing unasked.
+const LOOK: Duration = Duration::from_secs(60);
+/// Longest answer, in bytes.
+const ANSWER_MAX: u64 = 16 * 1024 * 1024;
+/// Bytes of its complaints that are kept.
+const COMPLAINT_MAX: u64 = 4_096;
+/// The version of question and answer.
+const VERSION: u32 = 1;
+
+/// A switch that is reached by a program.
+pub(crate) struct Command {
+    program: PathBuf,
+    target: SwitchTarget,
+}
+
+#[derive(Serialize)]
+struct Question<'q> {
+    version: u32,
+    switch: &'q str,
+    user: Option<&'q str>,
+    password: Option<&'q str>,
+    /// Absent where the ports are only to be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<&'q [PortChange]>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    /// The ports, after the changes.
+    ports: Actuals,
+    /// Why a change was not made, by port.
+    #[serde(default)]
+    refused: std::collections::BTreeMap<String, String>,
+}
+
+impl Command {
+    pub(crate) fn new(program: PathBuf, target: &SwitchTarget) -> Self {
+        Self { program, target: target.clone() }
+    }
+
+    fn other(&self, why: String) -> SwitchError {
+        SwitchError::Other { at: self.target.url.to_string(), why }
+    }
+
+    async fn ask(&self, changes: Option<&[PortChange]>) -> Result<Answer, SwitchError> {
+        let question = Question {
+            version: VERSION,
+            switch: self.target.name.as_str(),
+            user: self.target.user.as_deref(),
+            password: self.target.secret.as_ref().map(|secret| secret.0.expose().as_str()),
+            changes,
+        };
+        let question = model::Secret::new(serde_json::to_vec(&question).unwrap_or_default());
+        let at = self.target.url.to_string();
+        let run = timeout(RUN, self.run(question.expose()));
+        let silent =
+            |_elapsed| SwitchError::Silent { at: at.clone(), what: "its question", within: RUN };
+        let (status, said, complained) =
+            run.await.map_err(silent)?.map_err(|error| SwitchError::Unreached {
+                at: at.clone(),
+                why: format!("{}: {error}", self.program.display()),
+            })?;
+        if !status.success() {
+            let why = format!("ended with {status}: {}", told(&complained));
+            return Err(self.other(why));
+        }
+        serde_json::from_slice(&said).map_err(|error| {
+            SwitchError::protocol(&at, told(&format!("its answer does not read: {error}")))
+        })
+    }
+
+    async fn run(&self, question: &[u8]) -> std::io::Result<(ExitStatus, Vec<u8>, String)> {
+        let mut command = tokio::process::Command::new(&self.program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        command.env("LC_ALL", "C.UTF-8").current_dir("/").kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let (stdin, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // A program that does not read its question says by its answer what it thinks of it.
+                drop(stdin.write_all(question).await);
+            }
+            Ok(())
+        };
+        let ((), said, complained) =
+            tokio::try_join!(write, read(out, ANSWER_MAX), read(err, COMPLAINT_MAX))?;
+        let status = child.wait().await?;
+        Ok((status, said, String::from_utf8_lossy(&complained).into_owned()))
+    }
+}
+
+/// The first `max` bytes; the rest is read and dropped, so that the program does not wait for us.
+async fn read(from: Option<impl AsyncRead + Unpin>, max: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(mut from) = from {
+        (&mut from).take(max).read_to_end(&mut bytes).await?;
+        tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
+    }
+    Ok(bytes)
+}
+
+impl Provider for Command {
+    async fn connect(&mut self) -> Result<(), SwitchError> {
+        Ok(())
+    }
+
+    async fn ports(&mut self) -> Result<Actuals, SwitchError> {
+        self.ask(None).await.map(|answer| answer.ports)
+    }
+
+    async fn apply(&mut self, changes: &[PortChange]) -> Result<Vec<PortOutcome>, SwitchError> {
+        let before = self.ports().await?;
+        let mut outcomes: Vec<Option<PortOutcome>> = Vec::new();
+        for PortChange { port, wanted, if_current } in changes {
+            outcomes.push(match before.get(port) {
+                None => Some(PortOutcome::Refused(format!("the switch has no port {port}"))),
+                Some(actual) if actual.is(wanted) => Some(PortOutcome::Applied),
+                Some(actual) if if_current.as_ref().is_some_and(|expected| expected != actual) => {
+                    Some(PortOutcome::Differs(actual.clone()))
+                }
+                Some(_) => None,
+            });
+        }
+        let open: Vec<PortChange> = changes
+            .iter()
+            .zip(&outcomes)
+            .filter(|(_, outcome)| outcome.is_none())
+            .map(|(change, _)| change.clone())
+            .collect();
+        let answer = if open.is_empty() { None } else { Some(self.ask(Some(&open)).await?) };
+        let outcome = |port: &str, change: &PortChange| {
+            let answer = answer.as_ref()?;
+            Some(match (answer.refused.get(port), answer.ports.get(port)) {
+                (_, Some(actual)) if actual.is(&change.wanted) => PortOutcome::Applied,
+                (Some(why), _) => PortOutcome::Refused(told(why)),
+                (None, Some(actual)) => PortOutcome::Differs(actual.clone()),
+                (None, None) => {
+                    PortOutcome::Refused(format!("the switch has no port {port} any more"))
+                }
+            })
+        };
+        let unknown = || PortOutcome::Refused("the program does not tell of it".to_owned());
+        Ok(changes
+            .iter()
+            .zip(outcomes)
+            .map(|(change, done)| {
+                done.or_else(|| outcome(&change.port, change)).unwrap_or_else(unknown)
+            })
+            .collect())
+    }
+
+    async fn changed(&mut self) -> Result<(), SwitchError> {
+        sleep(LOOK).await;
+        Ok(())
+    }
+}
