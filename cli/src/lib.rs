@@ -10,7 +10,7 @@
 //! `params` show one object with all its fields, by `python`, `moment`, `span` and `natural`; `wrap`
 //! breaks lines; then one module for each kind of object: `cluster`, `group`, `node`, `job`, `filter`,
 //! `machine`, `rack`, `image`, `asset`, `boot_template`, `network_template`, `network`, `ipam`, `dhcp`,
-//! `lease` and `token`, and `tags`, which several have. `stage` sends the files of some. `log` is the
+//! `lease`, `switch`, `port` and `token`, and `tags`, which several have. `stage` sends the files of some. `log` is the
 //! audit log, `debug` has jobs for tests, and `sabactl` is the command line of sabakan. `runbook`
 //! explains codes of errors. `completion` gives words to shells, `completion_words` has those of fixed
 //! sets. `generate` makes manual pages, `global_options` has the options of every command.
@@ -68,9 +68,11 @@ mod lease;
 mod log;
 mod machine;
 mod node;
+mod port;
 mod rack;
 mod sabactl;
 mod stage;
+mod switch;
 mod tags;
 mod token;
 
@@ -189,6 +191,15 @@ enum Object {
     /// Addresses that agents leased.
     #[command(subcommand)]
     Lease(lease::Lease),
+    /// Switches, whose ports follow the machines behind them.
+    #[command(subcommand)]
+    Switch(switch::Switch),
+    /// Ports of switches.
+    #[command(subcommand)]
+    Port(port::Port),
+    /// Configurations of ports: VLANs, rules, packet size.
+    #[command(subcommand)]
+    PortConfiguration(port::PortConfiguration),
     /// Tokens, by which programs log in at the front door.
     #[command(subcommand)]
     Token(token::Token),
@@ -307,6 +318,9 @@ fn carry_out(object: Object, session: &Session) -> Result<(), CliError> {
         Object::CloudInit(verb) => boot_template::run_cloud_init(verb, session),
         Object::Rack(verb) => rack::run(verb, session),
         Object::Lease(verb) => lease::run(verb, session),
+        Object::Switch(verb) => switch::run(verb, session),
+        Object::Port(verb) => port::run(verb, session),
+        Object::PortConfiguration(verb) => port::run_configuration(verb, session),
         Object::Token(verb) => token::run(verb, session),
         Object::Sabactl(arguments) => sabactl::run(arguments, session),
         Object::Debug(verb) => debug::run(verb, session),
@@ -329,12 +343,9 @@ struct Parsed {
 /// Reads a command line; as `gnt-job`, the program knows that object alone.
 fn read(arguments: &[OsString], color: ColorChoice) -> Result<Parsed, clap::Error> {
     let verb = |matches: &ArgMatches| matches.subcommand_name().unwrap_or_default().to_owned();
-    let own = object_in_name(arguments).and_then(|name| Some((name, command_of(name)?)));
-    if let Some((name, definition)) = own {
-        let matches = definition.color(color).try_get_matches_from(arguments)?;
-        let words = (name.to_owned(), verb(&matches));
-        let everywhere = GlobalOptions::from_arg_matches(&matches)?;
-        return Ok(Parsed { everywhere, object: Object::alone(name, &matches)?, words });
+    // Its help and its refusals are its own; a line that it takes is read as one of `gnt`.
+    if let Some(definition) = object_in_name(arguments).and_then(command_of) {
+        let _taken = definition.color(color).try_get_matches_from(arguments)?;
     }
     // An object that does not exist is refused by its name.
     let object = object_in_name(arguments).map(OsString::from);
@@ -345,42 +356,6 @@ fn read(arguments: &[OsString], color: ColorChoice) -> Result<Parsed, clap::Erro
     let words = (object.unwrap_or_default().to_owned(), inner.map(verb).unwrap_or_default());
     let Arguments { everywhere, object } = Arguments::from_arg_matches(&matches)?;
     Ok(Parsed { everywhere, object, words })
-}
-
-impl Object {
-    /// The object `name` with the verb that was given to it alone.
-    fn alone(name: &str, matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(match name {
-            "cluster" => Self::Cluster(cluster::Cluster::from_arg_matches(matches)?),
-            "node" => Self::Node(node::Node::from_arg_matches(matches)?),
-            "job" => Self::Job(job::Job::from_arg_matches(matches)?),
-            "filter" => Self::Filter(filter::Filter::from_arg_matches(matches)?),
-            "group" => Self::Group(group::Group::from_arg_matches(matches)?),
-            "ipam" => Self::Ipam(ipam::Ipam::from_arg_matches(matches)?),
-            "dhcp" => Self::Dhcp(dhcp::Dhcp::from_arg_matches(matches)?),
-            "machine" => Self::Machine(machine::Machine::from_arg_matches(matches)?),
-            "image" => Self::Image(image::Image::from_arg_matches(matches)?),
-            "asset" => Self::Asset(asset::Asset::from_arg_matches(matches)?),
-            "network" => Self::Network(network::Network::from_arg_matches(matches)?),
-            "network-template" => {
-                Self::NetworkTemplate(network_template::NetworkTemplate::from_arg_matches(matches)?)
-            }
-            "ignition-template" => {
-                Self::IgnitionTemplate(boot_template::BootTemplate::from_arg_matches(matches)?)
-            }
-            "ignition" => Self::Ignition(boot_template::Ignition::from_arg_matches(matches)?),
-            "cloud-init-template" => {
-                Self::CloudInitTemplate(boot_template::BootTemplate::from_arg_matches(matches)?)
-            }
-            "cloud-init" => Self::CloudInit(boot_template::CloudInit::from_arg_matches(matches)?),
-            "rack" => Self::Rack(rack::Rack::from_arg_matches(matches)?),
-            "lease" => Self::Lease(lease::Lease::from_arg_matches(matches)?),
-            "token" => Self::Token(token::Token::from_arg_matches(matches)?),
-            "sabactl" => Self::Sabactl(sabactl::Sabactl::from_arg_matches(matches)?),
-            "debug" => Self::Debug(debug::Debug::from_arg_matches(matches)?),
-            _ => return Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
-        })
-    }
 }
 
 fn report(error: &CliError, session: &Session) -> ExitCode {

@@ -16,6 +16,12 @@ const HOST_NAME: &str = "name";
 /// A lone argument with one of these is an expression, as in Ganeti.
 const EXPRESSION_MARKS: &str = "\t\n\u{b}\u{c}\r !\"'()/<=>\\~";
 
+/// Whether a text is two words with a slash between them, as images and ports are called: no expression.
+fn is_path(text: &str) -> bool {
+    let word = |part: &str| part.parse::<model::Word>().is_ok();
+    text.split_once('/').is_some_and(|(first, second)| word(first) && word(second))
+}
+
 /// The objects that are meant; none named means all there are.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
@@ -30,6 +36,7 @@ impl Selection {
     pub(crate) fn by_arguments(key: &'static str, arguments: &[String]) -> Result<Self, CliError> {
         if let [lone] = arguments
             && lone.contains(|c| EXPRESSION_MARKS.contains(c))
+            && !is_path(lone)
         {
             return Ok(Self::all().limited(vec![expression_of(lone)?]));
         }

@@ -213,3 +213,18 @@ impl AskedHouse {
         Self { commands, book: PeerBook::new(asks, CLUSTER), asked, server }
     }
 }
+
+/// A switch with these ports, which a program reaches.
+pub(crate) fn switch(name: &str, ports: &[&str]) -> model::switch::Switch {
+    let ports: serde_json::Map<String, serde_json::Value> =
+        ports.iter().map(|port| ((*port).to_owned(), serde_json::json!({"name": port}))).collect();
+    let switch = serde_json::json!({"name": name, "uuid": Uuid::nil(), "serial_no": 1, "ctime": NOW,
+        "mtime": NOW, "url": format!("command:{name}"), "ports": ports});
+    serde_json::from_value(switch).expect("it is one")
+}
+
+/// A configuration of ports in one VLAN.
+pub(crate) fn port_configuration(name: &str, vlan: u16) -> model::switch::PortConfiguration {
+    let configuration = serde_json::json!({"name": name, "ctime": NOW, "untagged": vlan});
+    serde_json::from_value(configuration).expect("it is one")
+}

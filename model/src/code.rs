@@ -148,6 +148,10 @@ codes! {
         "The management controller of a machine does not do, or not tell, what it was asked for",
     MachineFailed "machine-failed"
         "Something that a machine should do failed",
+    SwitchUnreached "switch-unreached"
+        "A switch does not answer, or not as it should",
+    PortFailed "port-failed"
+        "A port of a switch is not as it is to be",
     MachineOff "machine-off"
         "A job was to switch a machine on, and did not see it on",
     MachineOverdue "machine-overdue"

@@ -17,6 +17,7 @@ pub mod network;
 pub mod node;
 pub mod query;
 mod range;
+pub mod switch;
 pub mod tags;
 pub mod test;
 pub mod token;
@@ -51,6 +52,10 @@ pub use node::{
 pub use query::{
     ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
 };
+pub use switch::{
+    PortConfigurationAdd, PortConfigurationRemove, PortPolicySet, PortSetParams, SwitchAdd,
+    SwitchRemove, SwitchSetParams, SwitchSettle, SwitchVerify,
+};
 pub use tags::{TagsDel, TagsGet, TagsSearch, TagsSet};
 pub use test::{TestDelay, TestJqueue};
 pub use token::{EndWord, TokenAdd, TokenEnd, TokenRemove};
@@ -67,6 +72,7 @@ use crate::machine::Machine;
 use crate::name::Word;
 use crate::network::{Claim, NetworkTemplate};
 use crate::role::Role;
+use crate::switch::{PortConfiguration, PortPolicy, PortVerified, Switch, SwitchPort};
 
 /// A verb of the cluster: its name, its parameters (`Self`), its result.
 pub trait Verb: Serialize + Send + Sync + 'static {
@@ -290,6 +296,24 @@ opcodes! {
     "OP_LEASE_RELEASE" LeaseRelease -> String, Agents, Operator, [address];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, Operator, [racks];
+    /// Add a switch, and read its ports.
+    "OP_SWITCH_ADD" SwitchAdd -> Switch, Agents, Operator, [switch_name];
+    /// Change how a switch is reached, and what its ports may be.
+    "OP_SWITCH_SET_PARAMS" SwitchSetParams -> Switch, Agents, Operator, [switch_name];
+    /// Have the ports of a switch rest, and forget it.
+    "OP_SWITCH_REMOVE" SwitchRemove -> (), Agents, Operator, [switch_name];
+    /// Compare the ports of a switch with what they are to be, changing nothing.
+    "OP_SWITCH_VERIFY" SwitchVerify -> Vec<PortVerified>, Agents, Operator, [switch_name];
+    /// Bring ports of a switch to what they are to be.
+    "OP_SWITCH_SETTLE" SwitchSettle -> Vec<SwitchPort>, Agents, Operator, [switch_name];
+    /// Say which card ports serve, and what they have.
+    "OP_PORT_SET_PARAMS" PortSetParams -> Vec<SwitchPort>, Agents, Operator, [ports];
+    /// Say which configuration ports have in each phase of their machines' lives.
+    "OP_PORT_POLICY_SET" PortPolicySet -> PortPolicy, Master, Operator, [];
+    /// Add a configuration of ports, which never changes.
+    "OP_PORT_CONFIGURATION_ADD" PortConfigurationAdd -> PortConfiguration, Master, Operator, [configuration_name];
+    /// Remove a configuration of ports that nothing names.
+    "OP_PORT_CONFIGURATION_REMOVE" PortConfigurationRemove -> (), Master, Operator, [configuration_name];
     /// Describe instances; there are none yet.
     "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, Master, Read, [];
     /// List operating systems for instances; there are none yet.

@@ -4,7 +4,7 @@
 //! addresses of their own, so that tests run side by side. Further nodes that can be master are
 //! [`candidates`]. Commands are run by [`run`], which gives their outcome. Addresses and programs
 //! come from [`place`], those of Ganeti from [`ganeti`]. A pair of network namespaces with a cable is
-//! [`wire`]; a file system that can end is [`loop_fs`]. A process whose namespaces and mounts end with
+//! [`wire`], a switch with stations at its ports [`ovs`]; a file system that can end is [`loop_fs`]. A process whose namespaces and mounts end with
 //! it is [`sealed`], a test in one [`sealed_test`]. Three nodes in such a process that meet real trouble
 //! are [`testbed`]; trouble without end is [`soak`]. Busy clients are [`load`]. The disk is read by
 //! [`inspect`], a page of metrics by [`page`]. Random numbers that can be repeated come from [`seed`].
@@ -20,6 +20,7 @@ pub mod ganeti;
 pub mod inspect;
 pub mod load;
 pub mod loop_fs;
+pub mod ovs;
 pub mod page;
 pub mod place;
 pub mod run;

@@ -105,7 +105,10 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
             vec![json!({"name": "node/n1", "mode": "exclusive", "owner": ["job7"],
                 "pending": [["shared", ["job8", "job9"]]]})],
         ),
-        What::Rack
+        What::Switch
+        | What::Port
+        | What::PortConfiguration
+        | What::Rack
         | What::Lease
         | What::Unregistered
         | What::Claim

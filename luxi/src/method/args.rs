@@ -51,6 +51,13 @@ model::words! {
         /// Templates of what machines boot with.
         #[serde(rename = "boot-template")]
         BootTemplate = "boot-template",
+        /// Switches.
+        Switch = "switch",
+        /// Ports of switches.
+        Port = "port",
+        /// Configurations of ports.
+        #[serde(rename = "port-configuration")]
+        PortConfiguration = "port-configuration",
         /// Tokens of the front door.
         Token = "token",
     }

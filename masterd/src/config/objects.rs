@@ -12,6 +12,7 @@ use model::disk_key::DiskKeyId;
 use model::image::ImageId;
 use model::network::{ClaimKey, TemplateKey};
 use model::rack::LeaseKey;
+use model::switch::PortKey;
 use model::{NodeName, Serial, Word};
 use serde::Serialize;
 
@@ -63,7 +64,17 @@ macro_rules! named_by_their_text {
     )+};
 }
 
-named_by_their_text!(NodeName, String, Word, ImageId, TemplateKey, BootTemplateKey, LeaseKey, u32);
+named_by_their_text!(
+    NodeName,
+    String,
+    Word,
+    ImageId,
+    TemplateKey,
+    BootTemplateKey,
+    LeaseKey,
+    PortKey,
+    u32
+);
 
 impl Named for ClaimKey {
     fn name(&self) -> String {

@@ -1,6 +1,7 @@
 //! Core: the table of objects. One row describes one kind: its changes, its documents, its key, the
 //! racks whose documents show it, and its secondary indices.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use model::node::Node;
 use model::power_cycle::PowerCycle;
 use model::rack::{Lease, LeaseKey};
 use model::shares::RackShares;
+use model::switch::{PortConfiguration, PortKey, PortPolicy, Switch, SwitchAccess, SwitchPort};
 use model::token::{Token, TokenDigest};
 use model::vault::VaultKeys;
 use model::{MacAddress, NodeName, Serial, Timestamp, Uuid, Word, document};
@@ -212,6 +214,10 @@ configuration! {
             change: Kernel(KernelParameters), at: document::KERNEL,
             racks: |config| config.served().collect(),
         }
+        /// Which configuration ports have when; none before some is said.
+        port_policy: Option<Arc<PortPolicy>> {
+            change: PortPolicy(PortPolicy), at: "config/ports",
+        }
     }
     many {
         /// Nodes by name.
@@ -307,6 +313,10 @@ configuration! {
         inspections: Inspection {
             change: Inspection / InspectionRemoved, below: "inspections",
             key: Serial = |inspection| inspection.serial.clone(),
+            by: InspectionsBy {
+                /// Ends of its cables: the switch and its port, as LLDP told them.
+                neighbour: (String, String) = |inspection| inspection.neighbours(),
+            },
         }
         /// The power cycles of machines, by machine.
         power_cycles: PowerCycle {
@@ -338,6 +348,38 @@ configuration! {
         boot_templates: BootTemplate {
             change: BootTemplate / BootTemplateRemoved, below: document::BOOT_TEMPLATES,
             key: BootTemplateKey = |template| template.key(),
+        }
+        /// Switches by name.
+        switches: Switch {
+            change: Switch / SwitchRemoved, below: "switches",
+            key: Word = |switch| switch.name.clone(),
+            by: SwitchesBy {
+                /// The address by which LLDP names it.
+                mac: MacAddress = |switch| switch.mac,
+            },
+        }
+        /// How Gantry logs in at switches, by name.
+        switch_access: SwitchAccess {
+            change: SwitchAccess / SwitchAccessRemoved, below: document::SWITCH_ACCESS,
+            key: Word = |access| access.switch.clone(),
+        }
+        /// Ports by switch and name.
+        switch_ports: SwitchPort {
+            change: SwitchPort / SwitchPortRemoved, below: "switch-ports",
+            key: PortKey = |port| port.key(),
+            by: SwitchPortsBy {
+                /// Its switch.
+                switch: Word = |port| [port.switch.clone()],
+                /// The machine that it serves by the operator's word.
+                machine: Serial = |port| port.serves.as_ref().map(|served| served.serial.clone()),
+                /// The configurations that it names.
+                configuration: Word = |port| port.names().cloned().collect::<BTreeSet<_>>(),
+            },
+        }
+        /// Configurations of ports, by name.
+        port_configurations: PortConfiguration {
+            change: PortConfiguration / PortConfigurationRemoved, below: "port-configurations",
+            key: Word = |configuration| configuration.name.clone(),
         }
         /// Tokens of the front door, by name.
         tokens: Token {

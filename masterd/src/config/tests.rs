@@ -13,8 +13,9 @@ use model::ipam::IpamConfig;
 use model::machine::{Boot, BootStage, LastBoot};
 use model::node::{Member, NodeRole};
 use model::rack::{Lease, LeaseState};
+use model::switch::{PortKey, Served, Switch, SwitchPort};
 use model::token::Token;
-use model::{MacAddress, Serial, Timestamp};
+use model::{MacAddress, Serial, Timestamp, Uuid, Word};
 use proptest::prelude::*;
 
 use super::load::Loader;
@@ -169,6 +170,10 @@ fn change() -> impl Strategy<Value = ConfigChange> {
         1 => (number(), 0_u8..3).prop_map(|(role, id)| {
             ConfigChange::BootTemplateRemoved(boot_template(role, id).key())
         }),
+        1 => (number(), number()).prop_map(|(n, card)| ConfigChange::SwitchPort(port(n, card))),
+        1 => number().prop_map(|n| ConfigChange::SwitchPortRemoved(port(n, 0).key())),
+        1 => (number(), number()).prop_map(|(n, mac)| ConfigChange::Switch(switch(n, mac))),
+        1 => number().prop_map(|n| ConfigChange::SwitchRemoved(switch(n, 0).key())),
         1 => (number(), 0_u8..3).prop_map(|(n, byte)| ConfigChange::Token(token(n, byte))),
         1 => number().prop_map(|n| ConfigChange::TokenRemoved(token(n, 0).key())),
         1 => (number(), 0_u64..3).prop_map(|(name, id)| ConfigChange::Asset(asset(name, id))),
@@ -226,6 +231,8 @@ fn removal(change: &ConfigChange) -> Option<ConfigChange> {
         ConfigChange::BootTemplate(template) => {
             Some(ConfigChange::BootTemplateRemoved(template.key()))
         }
+        ConfigChange::SwitchPort(port) => Some(ConfigChange::SwitchPortRemoved(port.key())),
+        ConfigChange::Switch(switch) => Some(ConfigChange::SwitchRemoved(switch.key())),
         ConfigChange::Token(token) => Some(ConfigChange::TokenRemoved(token.key())),
         ConfigChange::Asset(asset) => Some(ConfigChange::AssetRemoved(asset.key())),
         ConfigChange::RemovedImage(removed) => {
@@ -235,8 +242,37 @@ fn removal(change: &ConfigChange) -> Option<ConfigChange> {
     }
 }
 
+fn port(number: u8, card: u8) -> SwitchPort {
+    let key = PortKey { switch: word(number % 2), port: word(number) };
+    let serves = Some(Served { serial: serial(card), mac: mac(card) });
+    SwitchPort { serves, set: Some(word(card)), ..SwitchPort::new(key, NOW) }
+}
+
+fn switch(number: u8, card: u8) -> Switch {
+    let switch = serde_json::json!({"name": word(number), "uuid": Uuid::nil(), "serial_no": 1,
+        "ctime": NOW, "mtime": NOW, "url": "command:x", "mac": mac(card)});
+    serde_json::from_value(switch).unwrap()
+}
+
+fn word(number: u8) -> Word {
+    format!("w{number}").parse().unwrap()
+}
+
 /// Compares each index with a scan of all objects.
 fn check_indices(config: &Config) {
+    for number in 0..4 {
+        let with = |is_it: &dyn Fn(&SwitchPort) -> bool| -> Vec<_> {
+            config.switch_ports.values().filter(|port| is_it(port)).cloned().collect()
+        };
+        let by = &config.switch_ports.by;
+        let (machine, name) = (serial(number), word(number));
+        let found: Vec<_> = by.machine.of(machine.clone()).cloned().collect();
+        assert_eq!(found, with(&|port| port.serves.as_ref().unwrap().serial == machine));
+        let found: Vec<_> = by.configuration.of(name.clone()).cloned().collect();
+        assert_eq!(found, with(&|port| port.set.as_ref() == Some(&name)));
+        let found: Vec<_> = by.switch.of(name.clone()).cloned().collect();
+        assert_eq!(found, with(&|port| port.switch == name));
+    }
     let machines = || config.machines.values();
     for port in 0..6 {
         let with: Vec<_> = machines().filter(|m| m.mac.contains(&mac(port))).collect();

@@ -7,6 +7,7 @@ use model::Secret;
 use model::bmc::BmcAccess;
 use model::disk_key::{DiskKey, DiskKeyId};
 use model::power_cycle::PowerCycle;
+use model::switch::SwitchAccess;
 use model::vault::{SECRET_BYTES_MAX, Sealed, VAULT_KEY_BYTES, VaultKey, VaultKeys};
 
 use crate::config::{Config, ConfigChange};
@@ -133,6 +134,13 @@ pub fn renewal(config: &Config) -> Result<Vec<ConfigChange>, VaultError> {
         let purpose = PowerCycle::purpose(&cycle.serial);
         let sealed = seal_with(config, keys, &purpose, &open(config, &purpose, &cycle.sealed)?)?;
         changes.push(ConfigChange::PowerCycle(PowerCycle { sealed, ..cycle.as_ref().clone() }));
+    }
+    let old = config.switch_access.values().filter(|access| access.sealed.key != keys.current);
+    for access in old.take(RESEALED_AT_ONCE.saturating_sub(changes.len())) {
+        let purpose = SwitchAccess::purpose(&access.switch);
+        let sealed = seal_with(config, keys, &purpose, &open(config, &purpose, &access.sealed)?)?;
+        changes
+            .push(ConfigChange::SwitchAccess(SwitchAccess { sealed, ..access.as_ref().clone() }));
     }
     if changes.is_empty() && keys.keys.len() > 1 {
         changes.push(ConfigChange::Vault(keys.without_earlier()));

@@ -5,7 +5,8 @@ use std::fmt;
 
 use model::cluster_status::AlarmSeverity;
 use model::rack_fault::RackCause;
-use model::{Code, NodeName, Serial, Timestamp};
+use model::switch::PortKey;
+use model::{Code, NodeName, Serial, Timestamp, Word};
 
 /// Seconds for which a pool may lack a candidate that nobody can become.
 pub const POOL_DEADLINE: u64 = 60;
@@ -126,6 +127,10 @@ kinds! {
     MachineOff Warning, after 0;
     /// A machine's hardware changed.
     HardwareChanged Warning, after 0;
+    /// A switch does not answer.
+    SwitchUnreached Warning, after UNREACHED_DEADLINE;
+    /// A port of a switch is not as it is to be.
+    PortFailed Warning, after 0;
     /// A machine in service gives no sign of life any more, or many of an agent.
     MachineSilent Warning, after 0;
     /// Somebody guesses passwords.
@@ -189,6 +194,8 @@ subjects! {
     MachineOff(serial: Serial) => MachineOff, "machine {serial} left off";
     /// A machine whose hardware changed.
     Hardware(serial: Serial) => HardwareChanged, "hardware of machine {serial}";
+    Switch(name: Word) => SwitchUnreached, "switch {name}";
+    Port(key: PortKey) => PortFailed, "port {key}";
     /// A machine whose silence made it unreachable.
     SilentMachine(serial: Serial) => MachineSilent, "silent machine {serial}";
     /// Machines of an agent that are silent at the same time.

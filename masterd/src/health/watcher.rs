@@ -1,6 +1,6 @@
 //! The watcher: looks at the cluster and submits jobs where something is to be done, as an operator
 //! would (docs/failover.md), and archives old ones. It changes nothing else itself; [`rules`] decides, [`alarms`] is what it tells,
-//! [`machines`] knows which machines are late, [`silence`] which are silent, and [`guesses`] whether somebody
+//! [`machines`] knows which machines are late, [`silence`] which are silent, [`switches`] which ports are wrong, and [`guesses`] whether somebody
 //! guesses passwords.
 
 pub mod alarms;
@@ -8,6 +8,7 @@ pub mod guesses;
 pub mod machines;
 pub mod rules;
 pub mod silence;
+pub mod switches;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use crate::health::alarm::Alarm;
 use crate::machines::rack::status as rack_status;
 use crate::role::members::{self, Awaited};
 use crate::role::replica_audit::ReplicaAudit;
+use crate::switching::watch::Seen as SwitchesSeen;
 use alarms::agents::Agent;
 use guesses::Guesses;
 use rules::{Round, Seen, Task, Watch};
@@ -90,6 +92,8 @@ pub struct Watcher {
     pub(crate) audit: Arc<ReplicaAudit>,
     /// The alarms: states that should have passed by themselves and did not.
     pub(crate) alarms: Arc<Alarms>,
+    /// The last looks at switches.
+    pub(crate) switches: Arc<SwitchesSeen>,
     /// Gives the time.
     pub(crate) clock: Clock,
 }
@@ -196,6 +200,11 @@ impl Watcher {
             unserved: unserved(config),
             machines: machines::find(config, self.now(), |job| self.published.jobs.has_ended(job)),
             silence: self.silence(config, at.as_secs()),
+            switches: switches::find(
+                config,
+                |switch| self.switches.of(switch.name.as_str()),
+                self.now(),
+            ),
             guesses: self.alarms.guesses.lock().alarm(self.now()),
             ended: ended.map(|(_, number)| number).sum(),
             live,

@@ -3,6 +3,7 @@
 mod awaits;
 pub mod fields;
 mod modify;
+mod ports;
 mod provision;
 pub(super) mod register;
 pub(super) mod state;

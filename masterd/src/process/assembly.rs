@@ -23,6 +23,7 @@ use crate::health::watcher::{Alarms, Watcher};
 use crate::process::logical_units::LogicalUnits;
 use crate::role::replica_audit::ReplicaAudit;
 use crate::store::export::downloads::Exports;
+use crate::switching::watch::{Seen, SwitchWatcher};
 use crate::sync::AgentSync;
 use crate::sync::spool::Spool;
 use crate::units::Resources;
@@ -52,6 +53,8 @@ pub(crate) struct Assembly {
     pub(crate) sync: Arc<AgentSync>,
     /// Looks at the cluster, and submits jobs.
     pub(crate) watcher: Watcher,
+    /// Looks after ports of switches.
+    pub(crate) switches: SwitchWatcher,
     /// Clears the spool.
     pub(crate) spool: Spool,
     /// The sources of answers to clients.
@@ -68,6 +71,7 @@ impl Assembly {
             units: Arc::new(LogicalUnits(Arc::new(wiring.resources(layout)))),
             sync: Arc::new(wiring.sync()),
             watcher: wiring.watcher(),
+            switches: wiring.switches(),
             spool: Spool::new(layout.spool(), Arc::clone(&wiring.source), clock.clone()),
             sources: Arc::new(wiring.sources()),
             view: Arc::new(wiring.view()),
@@ -92,6 +96,7 @@ struct Wiring {
     peers: PeerBook,
     audit: Arc<ReplicaAudit>,
     alarms: Arc<Alarms>,
+    seen: Arc<Seen>,
     secrets: Arc<StagedSecrets>,
     source: Arc<Source>,
     metrics: Arc<Metrics>,
@@ -143,6 +148,7 @@ impl Wiring {
             peers,
             audit,
             alarms,
+            seen: Arc::default(),
             secrets,
             source: Arc::new(Source::new(layout)),
             metrics: Arc::clone(&master.metrics),
@@ -194,6 +200,16 @@ impl Wiring {
         }
     }
 
+    fn switches(&self) -> SwitchWatcher {
+        SwitchWatcher {
+            published: Arc::clone(&self.published),
+            submitter: self.submitter.clone(),
+            agents: self.agents.clone(),
+            seen: Arc::clone(&self.seen),
+            clock: self.clock.clone(),
+        }
+    }
+
     fn watcher(&self) -> Watcher {
         Watcher {
             published: Arc::clone(&self.published),
@@ -205,6 +221,7 @@ impl Wiring {
             address: Arc::clone(&self.address),
             audit: Arc::clone(&self.audit),
             alarms: Arc::clone(&self.alarms),
+            switches: Arc::clone(&self.seen),
             clock: self.clock.clone(),
         }
     }
@@ -222,6 +239,7 @@ impl Wiring {
             address: Arc::clone(&self.address),
             secrets: Arc::clone(&self.secrets),
             exports: Exports::default(),
+            switches: Arc::clone(&self.seen),
             clock: self.clock.clone(),
         }
     }

@@ -40,6 +40,7 @@ use crate::health::watcher::Watcher;
 use crate::role::load::Found;
 use crate::role::majority;
 pub(crate) use crate::role::replicate::Publisher;
+use crate::switching::watch::SwitchWatcher;
 use crate::sync::spool::Spool;
 use crate::sync::{self, AgentSync};
 
@@ -187,6 +188,7 @@ pub(crate) struct Leadership {
     pub(crate) view: Arc<MasterView>,
     sync: Arc<AgentSync>,
     watcher: Option<Watcher>,
+    switches: Option<SwitchWatcher>,
     spool: Option<Spool>,
     /// No opcode is started any more.
     closing: CancellationToken,
@@ -213,7 +215,7 @@ impl Leadership {
         keys: Keys,
         (clock, engine): (&Clock, &Executor),
     ) -> Self {
-        let Assembly { parts, units, sync, watcher, spool, sources, view } =
+        let Assembly { parts, units, sync, watcher, switches, spool, sources, view } =
             Assembly::new(&master, layout, keys, clock);
         let majority = parts.commits.majority();
         let leadership = Self {
@@ -222,6 +224,7 @@ impl Leadership {
             view,
             sync,
             watcher: Some(watcher),
+            switches: Some(switches),
             spool: Some(spool),
             closing: CancellationToken::new(),
             exchanges: CancellationToken::new(),
@@ -266,6 +269,13 @@ impl Leadership {
         self.keep("agent sync", exchanges, broken);
         if let Some(spool) = self.spool.take() {
             self.keep("spool", reconciler::run(spool, self.exchanges.clone()), broken);
+        }
+        if let Some(switches) = self.switches.take() {
+            self.keep(
+                "switches",
+                reconciler::run(switches.at_work(), self.exchanges.clone()),
+                broken,
+            );
         }
         if let Some(watcher) = self.watcher.take() {
             self.keep(

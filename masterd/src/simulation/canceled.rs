@@ -12,6 +12,7 @@ use model::boot_template::{BootTemplate, TemplateKind};
 use model::network::{Connection, NetworkTemplate, NicMode};
 use model::node::NodeRole;
 use model::opcode::OpCode;
+use model::switch::SwitchPort;
 use serde_json::Value;
 
 use super::endless::{STEP, Scene, play};
@@ -95,6 +96,15 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_TOKEN_REMOVE", r#""token_name": "old""#),
     ("OP_LEASE_RELEASE", r#""address": "10.69.0.40""#),
     ("OP_RACK_PUSH", ""),
+    ("OP_SWITCH_ADD", r#""switch_name": "w#", "url": "command:p#", "unchecked": true"#),
+    ("OP_SWITCH_SET_PARAMS", r#""switch_name": "sw0", "vlans": "1-#""#),
+    ("OP_SWITCH_REMOVE", r#""switch_name": "sw1", "force": true"#),
+    ("OP_SWITCH_VERIFY", r#""switch_name": "sw0""#),
+    ("OP_SWITCH_SETTLE", r#""switch_name": "sw0""#),
+    ("OP_PORT_SET_PARAMS", r#""ports": ["sw0/p1"], "configuration": "c0""#),
+    ("OP_PORT_POLICY_SET", r#""phases": {"idle": "c0"}"#),
+    ("OP_PORT_CONFIGURATION_ADD", r#""configuration_name": "c#", "wanted": {"untagged": 5}"#),
+    ("OP_PORT_CONFIGURATION_REMOVE", r#""configuration_name": "c1""#),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
     ("OP_EXT_STORAGE_DIAGNOSE", r#""output_fields": ["name"]"#),
@@ -147,6 +157,20 @@ const MOMENTS: [Moment; 12] = [
     Moment::Steps(3),
 ];
 
+/// Two switches with a port each, and two configurations.
+fn switches() -> Vec<ConfigChange> {
+    let mut changes = Vec::new();
+    for name in ["sw0", "sw1"] {
+        let switch = crate::testing::switch(name, &["p1"]);
+        let port = |key| ConfigChange::SwitchPort(SwitchPort::new(key, crate::testing::NOW));
+        changes.extend(switch.keys().into_iter().map(port));
+        changes.push(ConfigChange::Switch(switch));
+    }
+    let configuration = |name| crate::testing::port_configuration(name, 5);
+    changes.extend(["c0", "c1"].map(configuration).map(ConfigChange::PortConfiguration));
+    changes
+}
+
 /// Makes the cluster as it was: n2 serves rack 0, with an agent at `silent` that takes connections and
 /// never answers.
 async fn prepare(scene: &Scene, silent: u16) {
@@ -194,6 +218,7 @@ async fn prepare(scene: &Scene, silent: u16) {
             options: BTreeMap::new(),
             ctime: crate::testing::NOW,
         }));
+        changes.extend(switches());
         let removed = config.disk_keys.keys().cloned().map(ConfigChange::DiskKeyRemoved);
         changes.extend(removed);
         changes.push(ConfigChange::BootTemplate(BootTemplate {

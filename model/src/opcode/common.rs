@@ -167,6 +167,15 @@ impl Summary for Vec<u32> {
     }
 }
 
+impl Summary for Vec<crate::switch::PortKey> {
+    fn text(&self) -> String {
+        match self.as_slice() {
+            [one] => one.to_string(),
+            many => format!("{} ports", many.len()),
+        }
+    }
+}
+
 impl Summary for Vec<crate::machine::MachineSpec> {
     fn text(&self) -> String {
         match self.as_slice() {

@@ -74,7 +74,7 @@ async fn apart<T: Send + 'static>(
 pub(super) struct CachedFile {
     file: Arc<std::fs::File>,
     at: u64,
-    /// What another thread reads at `at`.
+    /// The read of another thread at `at`.
     reading: Option<JoinHandle<io::Result<Bytes>>>,
 }
 

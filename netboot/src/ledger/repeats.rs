@@ -12,8 +12,8 @@ use crate::outbox::EVENTS_MAX;
 /// Microseconds in which a stage of a boot that a machine comes to again is not noted again.
 const REPEAT_US: i64 = 5_000_000;
 
-/// The last stage of each machine at each of its addresses, with its time. One that asks from several at
-/// once would else be news each time.
+/// The last stage of each machine at each of its addresses, with its time: a machine that asks from
+/// several at once is no news each time.
 #[derive(Debug, Default)]
 pub(super) struct Repeats(HashMap<(u32, Serial, Ipv4Addr), (Timestamp, Observation)>);
 

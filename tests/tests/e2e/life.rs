@@ -20,7 +20,7 @@ mod power;
 
 /// The behaviour of a machine that has power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Plays {
+pub(crate) enum Plays {
     /// It boots, and its system says that it runs.
     Boots,
     /// It does not get so far.
@@ -30,10 +30,10 @@ enum Plays {
 }
 
 /// A rack with a machine, and how it boots.
-struct Scene {
-    cluster: Cluster,
+pub(crate) struct Scene {
+    pub(crate) cluster: Cluster,
     _runtime: Runtime,
-    bmc: Simulated,
+    pub(crate) bmc: Simulated,
     plays: Arc<Mutex<Plays>>,
     /// The URL of the machine's script.
     url: String,
@@ -60,13 +60,13 @@ fn boots(script: &str) {
     says_up(up);
 }
 
-fn says_up(up: &str) {
+pub(crate) fn says_up(up: &str) {
     let (text, status) = curl(&["-X", "POST", up]);
     assert_eq!(status, "204", "{text}");
 }
 
 impl Scene {
-    fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         let cluster = rack();
         let agent = cluster.master.clone();
         Self::of(cluster, &agent)
@@ -110,16 +110,16 @@ impl Scene {
         scene
     }
 
-    fn gnt(&self, line: &str) -> Ended {
+    pub(crate) fn gnt(&self, line: &str) -> Ended {
         self.cluster.gnt(line)
     }
 
-    fn plays(&self, plays: Plays) {
+    pub(crate) fn plays(&self, plays: Plays) {
         *self.plays.lock() = plays;
     }
 
     /// The URL at which its system says that it runs, from its boot script, which it fetches.
-    fn up(&self) -> String {
+    pub(crate) fn up(&self) -> String {
         let (text, _) = curl(&[&self.url]);
         let up = text.split_whitespace().find_map(|word| word.strip_prefix("gantry.up="));
         up.unwrap_or_else(|| panic!("{text}")).to_owned()
@@ -138,11 +138,11 @@ impl Scene {
             .clone()
     }
 
-    fn state(&self) -> String {
+    pub(crate) fn state(&self) -> String {
         self.row()["state"].as_str().unwrap().to_owned()
     }
 
-    fn wait_for(&self, state: &str) {
+    pub(crate) fn wait_for(&self, state: &str) {
         wait_for(&format!("{state} of SN1"), PATIENCE, || (self.state() == state).then_some(()));
     }
 
@@ -155,7 +155,7 @@ impl Scene {
         job
     }
 
-    fn submitted(&self, line: &str) -> u64 {
+    pub(crate) fn submitted(&self, line: &str) -> u64 {
         self.gnt(&format!("{line} --print-jobid")).ok().trim().parse().unwrap()
     }
 }

@@ -5,7 +5,8 @@
 //! Ends and beginnings are in [`restart`], [`kill_loop`], [`upgrade`] and [`export`], submissions across
 //! them in [`resent`]. Jobs that are ended are in [`killed`] and [`canceled`]. Use is in [`locks`],
 //! [`filters`], [`operator`], [`roles`], [`enrol`], [`bmc`], [`volume`], [`waiting`], [`delay`],
-//! [`checks`], [`bytes`], [`master_ip`], [`networks`], [`groups`] and [`metrics`]. Ganeti's clients are
+//! [`checks`], [`bytes`], [`master_ip`], [`networks`], [`switches`],
+//! [`groups`] and [`metrics`]. Ganeti's clients are
 //! in [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`]. Agents in ramdisks are in
 //! [`ramdisks`], keys of disks in [`agent_keys`], REST in [`front`], sabakan's command line in
 //! [`sabactl`]. Events that should never happen are in [`bad_input`].
@@ -50,6 +51,7 @@ mod pages;
 mod ramdisks;
 mod roles;
 mod sabactl;
+mod switches;
 mod volume;
 mod waiting;
 

@@ -10,7 +10,7 @@ tree=$0 name=$1; shift
 for part in etc usr; do
     mount -t overlay overlay -o "lowerdir=$tree/$part:/$part" "/$part" || exit 126
 done
-for place in /usr/sbin /usr/bin /usr/lib/systemd /usr/lib/dracut/modules.d/30ignition; do
+for place in /usr/sbin /usr/bin /usr/lib/systemd /usr/lib/openvswitch-switch /usr/lib/dracut/modules.d/30ignition; do
     [ ! -x "$place/$name" ] || exec "$place/$name" "$@"
 done
 exec "$name" "$@"' "$(dirname "$(readlink -f "$0")")" "$name" "$@"

@@ -38,6 +38,8 @@ const NETPLAN: &str = r#"dir=$(mktemp -d) && mkdir -p "$dir/etc/netplan" && umas
     echo '{network: {bridges: {b0: {openvswitch: {}}}}}' >"$dir/etc/netplan/b.yaml" &&
     "$0" generate --root-dir "$dir"; code=$?; rm -rf "$dir"; exit $code"#;
 
+const OPEN_VSWITCH: Source = Unpacked(&["openvswitch-switch", "openvswitch-common"]);
+
 /// All of it.
 pub(crate) const NEEDS: &[Need] = &[
     need("ignition-validate", VERSION, Installed("ignition"), "Ignition's own judgement"),
@@ -86,6 +88,9 @@ pub(crate) const NEEDS: &[Need] = &[
     need("dhcrelay", VERSION, Unpacked(&["isc-dhcp-relay"]), "a real DHCP relay"),
     need("kea-dhcp4", r#""$0" -v"#, Unpacked(&["kea-dhcp4-server"]), "another DHCP server"),
     need("nginx", r#""$0" -v"#, Unpacked(&["nginx"]), "another HTTP server"),
+    need("ovs-vswitchd", VERSION, OPEN_VSWITCH, "a real switch"),
+    need("ovsdb-server", VERSION, OPEN_VSWITCH, "the database of it"),
+    need("ovs-vsctl", VERSION, OPEN_VSWITCH, "another program that sets its ports"),
     need("nmcli", VERSION, Unpacked(&["network-manager"]), "reading keyfiles"),
     need(
         "netplan",

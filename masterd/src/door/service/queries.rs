@@ -38,6 +38,7 @@ use crate::machines::rack::status::{self as rack_status, RackStatus};
 use crate::machines::{
     asset, boot_template, image, lease, machine, network, network_template, rack, unregistered,
 };
+use crate::switching::fields as switching;
 use crate::units::list::{Field, Listing, bare, definitions, natural};
 
 /// How long a list of nodes waits for agents: they answer in milliseconds or are in trouble.
@@ -127,6 +128,12 @@ lists! { |service, call|
     NetworkTemplate: network_template::fields::FIELDS =>
         network_template::fields::rows(&service.config()),
     BootTemplate: boot_template::fields::FIELDS => boot_template::fields::rows(&service.config()),
+    Switch: switching::SWITCHES =>
+        switching::switch_rows(&service.config(), &service.sources.switches),
+    Port: switching::PORTS =>
+        switching::port_rows(&service.config(), &service.sources.switches),
+    PortConfiguration: switching::CONFIGURATIONS =>
+        switching::configuration_rows(&service.config()),
     Token: token::fields::FIELDS => token::fields::rows(&service.config(), service.now()),
 }
 

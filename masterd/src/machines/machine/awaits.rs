@@ -7,6 +7,7 @@ use model::machine::life::{Life, Phase};
 use model::opcode::MachineAwait;
 use model::{Code, Exception, JobId, Serial};
 
+use super::ports;
 use crate::config::Config;
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
 
@@ -54,8 +55,13 @@ impl LogicalUnit for MachineAwait {
                 told = seen;
             }
             match job.map_or(Outcome::Done, |job| outcome(&machine.life, job)) {
-                Outcome::Done => return Ok(machine.as_ref().clone()),
+                Outcome::Done => {
+                    let machine = machine.as_ref().clone();
+                    ports::follow(context, &serial).await?;
+                    return Ok(machine);
+                }
                 Outcome::Failed(why) => {
+                    ports::follow_anyhow(context, &serial).await;
                     let text = format!("Machine {serial} {why}");
                     return Err(Exception::exec(text).coded(Code::MachineFailed).into());
                 }

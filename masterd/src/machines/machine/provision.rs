@@ -17,6 +17,7 @@ use model::power_cycle::{CycleEnrolment, PowerCycle};
 use model::vault::Sealed;
 use model::{Code, Exception, JobId, Serial, Timestamp, Uuid};
 
+use super::ports;
 use super::state::{begun, moved};
 use super::{lock_of, set};
 use crate::config::queue::Decision;
@@ -71,6 +72,7 @@ impl LogicalUnit for MachineProvision {
         let mut after = config.as_ref().clone();
         let _changes = deployed(self, &mut after, (now, 0))?;
         as_node(self, &machine.serial, &after)?;
+        ports::may_begin(&after, &machine.serial, self.target)?;
         let is_served = config.agents_of(machine.rack).any(|node| node.role != NodeRole::Offline);
         if !is_served {
             let rack = machine.rack;
@@ -108,6 +110,7 @@ impl LogicalUnit for MachineProvision {
                 );
                 context.say(text).await;
             }
+            ports::follow(context, &machine.serial).await?;
             return Ok(machine);
         };
         let serial = self.serial.clone();
@@ -130,6 +133,7 @@ impl LogicalUnit for MachineProvision {
             }
             let now = context.now();
             context.transact(move |config| given_up(config, &serial, job, (&why, now))).await?;
+            ports::follow_anyhow(context, &restart.serial).await;
         }
         restarted
     }
@@ -305,6 +309,9 @@ async fn restarted(
         switch_power(context, session, PowerAction::Off).await?;
         context.say(format!("{serial} is off")).await;
     }
+    may_go_on(context)?;
+    // Its system runs no more, and what it boots needs the network that it boots in.
+    ports::follow(context, serial).await?;
     may_go_on(context)?;
     let (job, now, seed) = (context.job(), context.now(), Uuid::new_v4().as_u128());
     let sealed = token(context, serial.as_str())?;

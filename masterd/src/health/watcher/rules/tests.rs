@@ -55,6 +55,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         unserved: Vec::new(),
         machines: Machines::default(),
         silence: Silence::default(),
+        switches: Vec::new(),
         guesses: None,
         ended: 0,
         live: BTreeSet::new(),
