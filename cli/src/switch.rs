@@ -100,8 +100,7 @@ pub(crate) struct LoginArguments {
 pub(crate) struct AddArguments {
     /// Its name.
     switch: Word,
-    /// How it is reached: `ovsdb+ssl://HOST[:PORT]#BRIDGE`, `ovsdb+tcp://…`,
-    /// `ovsdb+unix:///PATH#BRIDGE`, or `command:PROGRAM`.
+    /// How it is reached, such as `ovsdb+ssl://HOST#BRIDGE` or `command:PROGRAM`.
     #[arg(long, value_name = "URL")]
     url: SwitchUrl,
     #[command(flatten)]
@@ -118,8 +117,8 @@ pub(crate) struct AddArguments {
     /// The VLANs that its ports may be in, such as `1,6-10`. Without it, all.
     #[arg(long, value_name = "VLANS")]
     vlans: Option<VlanSet>,
-    /// A port that Gantry sets: `NAME[,real=NAME-ON-SWITCH][,vlans=1:6-10][,disabled][,no-trunk]`; may be
-    /// given several times.
+    /// A port that Gantry sets: its name, and behind commas any of `real=NAME`, `vlans=1:6-10`, `disabled` and
+    /// `no-trunk`; may be given several times.
     #[arg(long = "port", value_name = "PORT", value_parser = port)]
     ports: Vec<(Word, PortSpec)>,
     /// Set all ports that the switch tells.

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -160,6 +161,10 @@ impl Ovs {
         command.arg(format!("--unixctl={}", self.file("database.ctl")));
         command.arg(format!("--log-file={}", log.display()));
         self.database = Some(started(command));
+        if self.port != 0 {
+            let listens = || TcpStream::connect(("127.0.0.1", self.port)).ok().map(drop);
+            return wait_for("the database", PATIENCE, listens);
+        }
         self.port = wait_for("the port of the database", PATIENCE, || {
             let text = fs::read_to_string(&log).ok()?;
             let (_, rest) = text.split_once("listening on port ")?;
