@@ -32,7 +32,7 @@ pub(crate) struct Command {
 }
 
 #[derive(Serialize)]
-struct Question<'q> {
+struct ProgramQuestion<'q> {
     version: u32,
     switch: &'q str,
     user: Option<&'q str>,
@@ -44,7 +44,7 @@ struct Question<'q> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+struct ProgramAnswer {
     /// The ports, after the changes.
     ports: Actuals,
     /// Why a change was not made, by port.
@@ -61,8 +61,8 @@ impl Command {
         SwitchError::Other { at: self.target.url.to_string(), why }
     }
 
-    async fn ask(&self, changes: Option<&[PortChange]>) -> Result<Answer, SwitchError> {
-        let question = Question {
+    async fn ask(&self, changes: Option<&[PortChange]>) -> Result<ProgramAnswer, SwitchError> {
+        let question = ProgramQuestion {
             version: VERSION,
             switch: self.target.name.as_str(),
             user: self.target.user.as_deref(),

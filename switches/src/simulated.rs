@@ -26,7 +26,7 @@ pub(crate) enum Fault {
 
 /// Its inside, which tests look at.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct SimulatedState {
     pub(crate) ports: Actuals,
     /// The next faults, the first one first.
     pub(crate) faults: Vec<Fault>,
@@ -38,7 +38,7 @@ pub(crate) struct State {
 /// The provider of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Simulated {
-    pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) state: Arc<Mutex<SimulatedState>>,
     pub(crate) news: Arc<Notify>,
     /// A batch waits for this, if a test holds it up.
     pub(crate) gate: Arc<Mutex<Option<Arc<Notify>>>>,

@@ -39,7 +39,7 @@ use crate::config::vault;
 use crate::machines::boot_template::document;
 use crate::machines::network_template::files::files;
 use crate::store::export::downloads::Exports;
-use crate::switching::watch::Seen;
+use crate::switching::watch::SwitchLooks;
 
 const MICROS_PER_SECOND: f64 = 1e6;
 /// How long a master without a majority still tells what tokens give: with the time for which `rapi`
@@ -72,7 +72,7 @@ pub struct Sources {
     /// Exports that clients fetch.
     pub(crate) exports: Exports,
     /// The last looks at switches.
-    pub(crate) switches: Arc<Seen>,
+    pub(crate) switches: Arc<SwitchLooks>,
     /// Gives the time.
     pub(crate) clock: Clock,
 }

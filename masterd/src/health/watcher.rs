@@ -34,7 +34,7 @@ use crate::health::alarm::Alarm;
 use crate::machines::rack::status as rack_status;
 use crate::role::members::{self, Awaited};
 use crate::role::replica_audit::ReplicaAudit;
-use crate::switching::watch::Seen as SwitchesSeen;
+use crate::switching::watch::SwitchLooks;
 use alarms::agents::Agent;
 use guesses::Guesses;
 use rules::{Round, Seen, Task, Watch};
@@ -93,7 +93,7 @@ pub struct Watcher {
     /// The alarms: states that should have passed by themselves and did not.
     pub(crate) alarms: Arc<Alarms>,
     /// The last looks at switches.
-    pub(crate) switches: Arc<SwitchesSeen>,
+    pub(crate) switches: Arc<SwitchLooks>,
     /// Gives the time.
     pub(crate) clock: Clock,
 }

@@ -23,7 +23,7 @@ use crate::health::watcher::{Alarms, Watcher};
 use crate::process::logical_units::LogicalUnits;
 use crate::role::replica_audit::ReplicaAudit;
 use crate::store::export::downloads::Exports;
-use crate::switching::watch::{Seen, SwitchWatcher};
+use crate::switching::watch::{SwitchLooks, SwitchWatcher};
 use crate::sync::AgentSync;
 use crate::sync::spool::Spool;
 use crate::units::Resources;
@@ -96,7 +96,7 @@ struct Wiring {
     peers: PeerBook,
     audit: Arc<ReplicaAudit>,
     alarms: Arc<Alarms>,
-    seen: Arc<Seen>,
+    seen: Arc<SwitchLooks>,
     secrets: Arc<StagedSecrets>,
     source: Arc<Source>,
     metrics: Arc<Metrics>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::switch::{PortConfiguration, PortKey, Switch, SwitchPort};
 
 use super::desired::Desired;
-use super::watch::{Look, Seen};
+use super::watch::{Look, SwitchLooks};
 use crate::config::Config;
 use crate::units::list::{Cell, Field, fields, json};
 
@@ -38,7 +38,7 @@ impl SwitchRow {
 }
 
 /// A row of each switch.
-pub fn switch_rows(config: &Arc<Config>, seen: &Seen) -> Vec<SwitchRow> {
+pub fn switch_rows(config: &Arc<Config>, seen: &SwitchLooks) -> Vec<SwitchRow> {
     let row = |switch: &Arc<Switch>| SwitchRow {
         switch: Arc::clone(switch),
         look: seen.of(switch.name.as_str()),
@@ -109,7 +109,7 @@ impl PortRow {
 }
 
 /// A row of each port.
-pub fn port_rows(config: &Arc<Config>, seen: &Seen) -> Vec<PortRow> {
+pub fn port_rows(config: &Arc<Config>, seen: &SwitchLooks) -> Vec<PortRow> {
     let row = |port: &Arc<SwitchPort>| PortRow {
         port: Arc::clone(port),
         key: port.key(),

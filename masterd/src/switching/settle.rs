@@ -324,7 +324,7 @@ fn came(
             let why = format!("its switch was told {}, and has {actual}", step.change.wanted);
             failed(port, (why, false), now)
         }
-        Ok(PortOutcome::Differs(actual)) => drifted(config, port, (step, actual), now),
+        Ok(PortOutcome::Differs(actual)) => drifted(config, port, step, &actual, now),
         Ok(PortOutcome::Refused(why)) => failed(port, (why, false), now),
         // Nothing is known of the port that was not before.
         Err(why) if step.is_there => Ok(Came { failed: Some(why), ..Came::default() }),
@@ -336,7 +336,8 @@ fn came(
 fn drifted(
     config: &Config,
     port: &SwitchPort,
-    (step, actual): (&Step, Actual),
+    step: &Step,
+    actual: &Actual,
     now: Timestamp,
 ) -> Result<Came, Exception> {
     let policy = config.port_policy.as_deref().map(|policy| policy.on_drift).unwrap_or_default();

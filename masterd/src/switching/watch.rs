@@ -53,12 +53,12 @@ pub struct Look {
 
 /// The last looks at all switches.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct SwitchLooks {
     looks: Mutex<BTreeMap<Word, Look>>,
     news: Notify,
 }
 
-impl Seen {
+impl SwitchLooks {
     /// The last look at one.
     pub fn of(&self, switch: &str) -> Option<Look> {
         self.looks.lock().get(switch).cloned()
@@ -88,7 +88,7 @@ pub(crate) struct SwitchWatcher {
     pub(crate) published: Arc<Published>,
     pub(crate) submitter: Submitter,
     pub(crate) agents: Agents,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) seen: Arc<SwitchLooks>,
     pub(crate) clock: Clock,
 }
 
@@ -219,7 +219,8 @@ impl Watching {
                 switch.name.clone(),
                 Arc::clone(&self.watcher.published),
                 self.watcher.agents.clone(),
-                (Arc::clone(&self.watcher.seen), self.watcher.clock.clone()),
+                Arc::clone(&self.watcher.seen),
+                self.watcher.clock.clone(),
             );
             self.tasks.spawn("switch watch", async move {
                 stop.run_until_cancelled(waiting).await;
@@ -233,7 +234,8 @@ async fn wait(
     name: Word,
     published: Arc<Published>,
     agents: Agents,
-    (seen, clock): (Arc<Seen>, Clock),
+    seen: Arc<SwitchLooks>,
+    clock: Clock,
 ) {
     let mut known = None;
     loop {

@@ -90,22 +90,19 @@ pub enum PortEvent {
     Failed,
     /// Its switch has something else than it was told.
     Drifted,
-    /// It has what is wanted already: somebody set it back, or a lost answer had arrived.
-    Found,
     /// Its switch is being removed.
     Removed,
 }
 
 impl PortEvent {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::Wanted,
         Self::Released,
         Self::Allowed,
         Self::Applied,
         Self::Failed,
         Self::Drifted,
-        Self::Found,
         Self::Removed,
     ];
 }
@@ -136,8 +133,6 @@ impl PortState {
             (Self::Validating | Self::Configuring | Self::Cleaning, Event::Failed) => Self::Error,
             (Self::Active, Event::Drifted) => Self::Validating,
             (Self::Idle, Event::Drifted) => Self::Cleaning,
-            (Self::Error | Self::Active, Event::Found) => Self::Active,
-            (Self::Idle, Event::Found) => Self::Idle,
             (Self::None | Self::Idle | Self::Error, Event::Removed) => Self::Deleting,
             _ => return Err(Illegal { state: self, event }),
         })
