@@ -43,6 +43,13 @@ const OFFERS: &[(&str, &[&str], Offer)] = &[
     ("rack", &["racks"], racks),
     ("lease", &["racks"], racks),
     ("lease", &["addresses"], addresses),
+    ("switch", &["switch", "switches"], switches),
+    ("port", &["ports"], ports),
+    ("machine", &["port"], ports),
+    ("port", &["configuration"], configurations),
+    ("port-configuration", &["name", "names"], configurations),
+    ("tenant", &["tenant", "names"], tenants),
+    ("tenant", &["machines"], machines),
 ];
 
 /// Verbs that add what they name.
@@ -175,6 +182,22 @@ fn addresses(begin: &OsStr) -> Vec<CompletionCandidate> {
 
 fn tokens(begin: &OsStr) -> Vec<CompletionCandidate> {
     words(What::Token, "name", begin).unwrap_or_default()
+}
+
+fn switches(begin: &OsStr) -> Vec<CompletionCandidate> {
+    words(What::Switch, "name", begin).unwrap_or_default()
+}
+
+fn ports(begin: &OsStr) -> Vec<CompletionCandidate> {
+    words(What::Port, "name", begin).unwrap_or_default()
+}
+
+fn configurations(begin: &OsStr) -> Vec<CompletionCandidate> {
+    words(What::PortConfiguration, "name", begin).unwrap_or_default()
+}
+
+fn tenants(begin: &OsStr) -> Vec<CompletionCandidate> {
+    words(What::Tenant, "name", begin).unwrap_or_default()
 }
 
 fn groups(begin: &OsStr) -> Vec<CompletionCandidate> {

@@ -10,8 +10,8 @@
 //! `params` show one object with all its fields, by `python`, `moment`, `span` and `natural`; `wrap`
 //! breaks lines; then one module for each kind of object: `cluster`, `group`, `node`, `job`, `filter`,
 //! `machine`, `rack`, `image`, `asset`, `boot_template`, `network_template`, `network`, `ipam`, `dhcp`,
-//! `lease`, `switch`, `port` and `token`, and `tags`, which several have. `stage` sends the files of some. `log` is the
-//! audit log, `debug` has jobs for tests, and `sabactl` is the command line of sabakan. `runbook`
+//! `lease`, `switch`, `port`, `tenant` and `token`, and `tags`, which several have. `stage` sends the files of
+//! some. `log` is the audit log, `debug` has jobs for tests, and `sabactl` is the command line of sabakan. `runbook`
 //! explains codes of errors. `completion` gives words to shells, `completion_words` has those of fixed
 //! sets. `generate` makes manual pages, `global_options` has the options of every command.
 
@@ -74,6 +74,7 @@ mod sabactl;
 mod stage;
 mod switch;
 mod tags;
+mod tenant;
 mod token;
 
 mod completion;
@@ -200,6 +201,9 @@ enum Object {
     /// Configurations of ports: VLANs, rules, packet size.
     #[command(subcommand)]
     PortConfiguration(port::PortConfiguration),
+    /// Tenants, who use machines and ports within limits.
+    #[command(subcommand)]
+    Tenant(tenant::Tenant),
     /// Tokens, by which programs log in at the front door.
     #[command(subcommand)]
     Token(token::Token),
@@ -321,6 +325,7 @@ fn carry_out(object: Object, session: &Session) -> Result<(), CliError> {
         Object::Switch(verb) => switch::run(verb, session),
         Object::Port(verb) => port::run(verb, session),
         Object::PortConfiguration(verb) => port::run_configuration(verb, session),
+        Object::Tenant(verb) => tenant::run(verb, session),
         Object::Token(verb) => token::run(verb, session),
         Object::Sabactl(arguments) => sabactl::run(arguments, session),
         Object::Debug(verb) => debug::run(verb, session),

@@ -133,6 +133,7 @@ mod tests {
             interface: Interface::Rest,
             host: "n1.example".parse().ok(),
             address: "::ffff:192.0.2.7".parse().ok(),
+            tenant: None,
         };
         let time = Timestamp::from_micros(1_500_000);
         let entry = AuditEntry::new(time, asker, "PUT", "/2/tags", Outcome::Refused);

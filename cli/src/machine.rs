@@ -22,6 +22,7 @@ use model::opcode::{
     KernelSet, MachineAdd, MachineReapply, MachineRemove, MachineSetParams, MachineSetState,
     Removable,
 };
+use model::switch::{PortKey, Served};
 use model::{MacAddress, OpCode, Serial, Uuid};
 use serde_json::Value;
 
@@ -153,6 +154,18 @@ pub(crate) enum Machine {
     /// Keep the keys of machines' encrypted disks; the cluster stores them sealed.
     #[command(subcommand, visible_alias = "disk-keys")]
     DiskKey(disk_key::DiskKeys),
+    /// Say which port of a switch a card of a machine is at, whatever LLDP says.
+    Port {
+        /// The machine.
+        serial: Serial,
+        /// The port, as SWITCH/PORT.
+        port: PortKey,
+        /// The card, by its Ethernet address.
+        #[arg(long, value_name = "ADDRESS")]
+        card: MacAddress,
+        #[command(flatten)]
+        job: JobArguments,
+    },
     /// Set how management controllers are reached; the cluster stores their passwords sealed.
     #[command(subcommand)]
     Bmc(bmc::BmcVerb),
@@ -291,6 +304,9 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
             job.run(OpCode::KernelSet(KernelSet { role, parameters }), session).map(drop)
         }
         Machine::DiskKey(verb) => disk_key::run(verb, session),
+        Machine::Port { serial, port, card, job } => {
+            crate::port::serve(port, Served { serial, mac: card }, &job, session)
+        }
         Machine::Bmc(verb) => bmc::run(verb, session),
         Machine::Power(arguments) => bmc::power(arguments, session),
         Machine::Health { serial, json, job } => bmc::health(&serial, json, &job, session),

@@ -53,6 +53,9 @@ pub(crate) enum Port {
         /// The ports, as SWITCH/PORT.
         #[arg(required = true)]
         ports: Vec<PortKey>,
+        /// Take away, too, which card they serve: LLDP alone tells that then.
+        #[arg(long)]
+        card: bool,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -241,10 +244,11 @@ pub(crate) fn run(verb: Port, session: &Session) -> Result<(), CliError> {
         Port::ListFields(arguments) => arguments.print(What::Port, session),
         Port::Info { ports, json } => info(What::Port, &ports, json, session),
         Port::Set(arguments) => set(*arguments, session),
-        Port::Clear { ports, job } => {
+        Port::Clear { ports, card, job } => {
             let phases = PortPhase::ALL.into_iter().map(|phase| (phase, None)).collect();
             let configuration = Some(OrNone::None(NoneWord::None));
-            let op = PortSetParams { ports, serves: None, configuration, phases };
+            let serves = card.then_some(OrNone::None(NoneWord::None));
+            let op = PortSetParams { ports, serves, configuration, phases };
             job.run(OpCode::PortSetParams(op), session).map(drop)
         }
         Port::Reset { ports, job } => reset(ports, &job, session),
@@ -273,6 +277,19 @@ fn set(arguments: SetArguments, session: &Session) -> Result<(), CliError> {
     });
     let serves = served.map(OrNone::Some);
     let op = PortSetParams { ports, serves, configuration, phases: phases.phases() };
+    job.run(OpCode::PortSetParams(op), session).map(drop)
+}
+
+/// Says which card a port serves.
+pub(crate) fn serve(
+    port: PortKey,
+    served: Served,
+    job: &JobArguments,
+    session: &Session,
+) -> Result<(), CliError> {
+    let serves = Some(OrNone::Some(served));
+    let (ports, phases) = (vec![port], BTreeMap::new());
+    let op = PortSetParams { ports, serves, configuration: None, phases };
     job.run(OpCode::PortSetParams(op), session).map(drop)
 }
 

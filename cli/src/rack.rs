@@ -18,7 +18,8 @@ use crate::screen;
 use crate::session::{Session, can_draw, pause};
 
 /// The fields to ask for, in the order in which [`lines`] reads them.
-const FIELDS: [&str; 7] = ["rack", "agents", "machines", "stages", "leases", "range", "warnings"];
+const FIELDS: [&str; 8] =
+    ["rack", "agents", "machines", "stages", "leases", "range", "warnings", "switches"];
 /// The stages in the order of a boot.
 const STAGES: [&str; 8] =
     ["none", "lease", "loader", "script", "kernel", "initrd", "config", "system"];
@@ -140,6 +141,11 @@ fn rack(row: &[Cell]) -> Vec<String> {
         format!("  Machines  {}{stages}", plain(&value(2))),
         format!("  Leases    {} of {} in use", plain(&value(4)), plain(&value(5))),
     ];
+    let switch = |switch: &Value| format!("{} ({})", plain(&switch[0]), plain(&switch[1]));
+    let switches: Vec<String> = list(7).iter().map(switch).collect();
+    if !switches.is_empty() {
+        lines.push(format!("  Switches  {}", switches.join(", ")));
+    }
     lines.extend(warnings.iter().map(|warning| format!("  ! {}", plain(warning))));
     // Text from machines must not move the cursor.
     lines.iter().map(|text| line(text).into_owned()).collect()

@@ -1,5 +1,7 @@
 //! `gnt switch`.
 
+mod document;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +30,7 @@ const USUAL: [&str; 6] = ["name", "provider", "state", "ports", "port_states", "
 /// The verbs of `gnt switch`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Switch {
-    /// Add a switch, and read its ports.
+    /// Add a switch, and read its ports; or all switches and configurations of a file.
     Add(Box<AddArguments>),
     /// Change how a switch is reached, and what its ports may be.
     Modify(Box<ModifyArguments>),
@@ -99,10 +101,23 @@ pub(crate) struct LoginArguments {
 #[derive(Debug, Args)]
 pub(crate) struct AddArguments {
     /// Its name.
-    switch: Word,
+    #[arg(required_unless_present = "file")]
+    switch: Option<Word>,
+    /// File in YAML with switches and configurations of ports, as Metal3's proposal writes them; `-` reads
+    /// standard input.
+    #[arg(
+        short = 'f',
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["switch", "url", "rack", "agents", "mac", "vlans", "ports", "all_ports"]
+    )]
+    file: Option<PathBuf>,
     /// How it is reached, such as `ovsdb+ssl://HOST#BRIDGE` or `command:PROGRAM`.
-    #[arg(long, value_name = "URL")]
-    url: SwitchUrl,
+    #[arg(long, value_name = "URL", required_unless_present = "file")]
+    url: Option<SwitchUrl>,
+    /// A further word for its program; may be given several times.
+    #[arg(long = "option", value_name = "KEY=VALUE", value_parser = option)]
+    options: Vec<(Word, String)>,
     #[command(flatten)]
     login: LoginArguments,
     /// The rack whose agents reach it.
@@ -139,6 +154,9 @@ pub(crate) struct ModifyArguments {
     /// How it is reached.
     #[arg(long, value_name = "URL")]
     url: Option<SwitchUrl>,
+    /// A further word for its program: these take the place of all before.
+    #[arg(long = "option", value_name = "KEY=VALUE", value_parser = option)]
+    options: Vec<(Word, String)>,
     #[command(flatten)]
     login: LoginArguments,
     /// The rack whose agents reach it, or `none`.
@@ -184,27 +202,33 @@ fn port(text: &str) -> Result<(Word, PortSpec), String> {
     Ok((name, spec))
 }
 
+/// Reads `KEY=VALUE`.
+fn option(text: &str) -> Result<(Word, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.parse().map_err(|error| format!("{error}"))?, value.to_owned()))
+}
+
 fn first_line(path: &Path) -> Result<Vec<u8>, CliError> {
     let bytes = read_bytes(path)?;
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     Ok(line.strip_suffix(b"\r").unwrap_or(line).to_vec())
 }
 
-fn login(arguments: LoginArguments, switch: &Word, session: &Session) -> Result<Login, CliError> {
+fn login(arguments: &LoginArguments, switch: &Word, session: &Session) -> Result<Login, CliError> {
     let LoginArguments { user, password_file, certificate_file, key_file, authority_file } =
         arguments;
     let secret = match (password_file, key_file) {
-        (Some(file), _) => Some(first_line(&file)?),
-        (None, Some(file)) => Some(read_bytes(&file)?),
+        (Some(file), _) => Some(first_line(file)?),
+        (None, Some(file)) => Some(read_bytes(file)?),
         (None, None) => None,
     };
     let seal = |secret: Vec<u8>| {
         let secret = StagedSecret(Secret::new(STANDARD.encode(secret)));
         session.ask(&GantrySeal { purpose: SwitchAccess::purpose(switch), secret })
     };
-    let text = |file: Option<PathBuf>| file.map(|file| read_input(&file)).transpose();
+    let text = |file: &Option<PathBuf>| file.as_deref().map(read_input).transpose();
     Ok(Login {
-        user,
+        user: user.clone(),
         sealed: secret.map(seal).transpose()?,
         certificate: text(certificate_file)?,
         authority: text(authority_file)?,
@@ -251,14 +275,21 @@ pub(crate) fn info(
 }
 
 fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
-    let AddArguments { switch, url, login: how, rack, agents, mac, vlans, .. } = arguments;
+    if let Some(file) = &arguments.file {
+        return add_all(file, &arguments, session);
+    }
+    let AddArguments { switch, url, options, login: how, rack, agents, mac, vlans, .. } = arguments;
+    let (Some(switch), Some(url)) = (switch, url) else {
+        return Err(CliError::Usage("name the switch, and give its --url".to_owned()));
+    };
     let (ports, all_ports, no_check) = (arguments.ports, arguments.all_ports, arguments.no_check);
     let job = arguments.job;
-    let login = login(how, &switch, session)?;
+    let login = login(&how, &switch, session)?;
     let op = SwitchAdd {
         switch_name: switch,
         url,
         login,
+        options: options.into_iter().collect(),
         rack,
         agents,
         mac,
@@ -270,9 +301,24 @@ fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
     job.run(OpCode::SwitchAdd(op), session).map(drop)
 }
 
+/// All switches and configurations of a file, as one job.
+fn add_all(file: &Path, arguments: &AddArguments, session: &Session) -> Result<(), CliError> {
+    let mut ops = document::opcodes(file, &read_input(file)?)?;
+    for op in &mut ops {
+        if let OpCode::SwitchAdd(op) = op {
+            op.login = login(&arguments.login, &op.switch_name, session)?;
+            op.unchecked = arguments.no_check;
+        }
+    }
+    arguments.job.run_all(ops, session)
+}
+
 fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError> {
-    let ModifyArguments { switch, url, login: how, rack, agents, mac, vlans, ports, removed, job } =
+    let ModifyArguments { switch, url, options, login: how, rack, agents, mac, vlans, .. } =
         arguments;
+    let (ports, removed, job) = (arguments.ports, arguments.removed, arguments.job);
+    let options =
+        Some(options.into_iter().collect()).filter(|all: &BTreeMap<_, _>| !all.is_empty());
     let agent = |name: &String| {
         name.parse::<NodeName>().map_err(|error| CliError::Usage(error.to_string()))
     };
@@ -286,9 +332,9 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         .map(|(name, spec)| (name, Some(spec)))
         .chain(removed.into_iter().map(|name| (name, None)))
         .collect();
-    let login = login(how, &switch, session)?;
+    let login = login(&how, &switch, session)?;
     let switch_name = switch.to_string();
-    let op = SwitchSetParams { switch_name, url, login, rack, agents, mac, vlans, ports };
+    let op = SwitchSetParams { switch_name, url, login, options, rack, agents, mac, vlans, ports };
     job.run(OpCode::SwitchSetParams(op), session).map(drop)
 }
 

@@ -77,8 +77,10 @@ impl End {
 }
 
 fn roles() -> PossibleValuesParser {
-    let [read, operator, administrator] = Role::ALL.map(|role| PossibleValue::new(role.as_str()));
-    PossibleValuesParser::new([read, operator.alias("write"), administrator.alias("admin")])
+    let [tenant, read, operator, administrator] =
+        Role::ALL.map(|role| PossibleValue::new(role.as_str()));
+    let [operator, administrator] = [operator.alias("write"), administrator.alias("admin")];
+    PossibleValuesParser::new([tenant, read, operator, administrator])
 }
 
 fn end(text: &str) -> Result<End, String> {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use model::asker::Asker;
 use model::job::Op;
-use model::{Job, JobId, Timestamp};
+use model::{Job, JobId, Timestamp, Word};
 
 use crate::event::{Replies, Reply};
 
@@ -80,10 +81,13 @@ pub struct Start {
     pub input: Arc<model::opcode::Input>,
     /// Priority of its lock requests.
     pub priority: i32,
+    /// The tenant as which its job was submitted.
+    pub tenant: Option<Word>,
 }
 
 impl Start {
-    pub(crate) fn new(job: JobId, place: usize, op: &Op) -> Self {
-        Self { job, op: place, input: Arc::clone(&op.input), priority: op.priority }
+    pub(crate) fn new(job: JobId, place: usize, op: &Op, asker: Option<&Asker>) -> Self {
+        let tenant = asker.and_then(|asker| asker.tenant.clone());
+        Self { job, op: place, input: Arc::clone(&op.input), priority: op.priority, tenant }
     }
 }

@@ -309,7 +309,7 @@ impl<R: Replies> Queue<R> {
         let op = job.ops.get_mut(place).expect("`current` gives a place in the job");
         advance(op, OpEvent::Start);
         op.start_timestamp = Some(effects.now);
-        effects.start.push(Start::new(id, place, op));
+        effects.start.push(Start::new(id, place, op, job.asker.as_deref()));
         effects.change(&live.job, live.bytes);
     }
 }

@@ -70,7 +70,7 @@ impl Principal {
     /// As the audit log names it.
     pub fn asker(&self) -> Asker {
         let (user, address) = (self.user.as_str().into(), Some(self.address));
-        Asker { user, interface: Interface::Rest, host: None, address }
+        Asker { user, interface: Interface::Rest, host: None, address, tenant: None }
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod reconciler;
 pub mod secrets;
 pub mod table;
 mod templates;
+pub(crate) mod tenancy;
 mod unchanged;
 pub mod vault;
 

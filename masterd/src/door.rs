@@ -18,4 +18,5 @@ pub mod query_opcodes;
 pub(crate) mod redirect;
 pub(crate) mod router;
 pub mod service;
+pub(crate) mod tenants;
 pub mod users;

@@ -3,7 +3,7 @@
 //!
 //! A folder is a subject, and may use those before it. In reading order: [`config`] is what is committed;
 //! [`agents`] calls nodes; [`role`] is who is master. Then [`units`] is what a logical unit is and may
-//! do; [`switching`], [`machines`] and [`cluster`] hold the logical units of their objects. Then [`sync`] takes what
+//! do; [`switching`], [`tenants`], [`machines`] and [`cluster`] hold those of their objects. Then [`sync`] takes what
 //! agents saw and keeps what they should hold; [`health`] judges; [`store`] is for a store at rest.
 //! Last, [`door`] answers clients, and [`process`] puts all of it together.
 //!
@@ -17,6 +17,7 @@ pub mod agents;
 pub mod units;
 
 pub mod switching;
+pub mod tenants;
 
 pub mod cluster;
 pub mod machines;

@@ -16,6 +16,7 @@ use model::layout::PEER_PORT;
 use model::machine::MachineSpec;
 use model::network::{Claim, ClaimState, Network, Subnet};
 use model::node::{Node, NodeRole};
+use model::switch::SwitchPort;
 use model::token::{RANDOM_BYTES, Token, TokenText};
 use model::{NodeName, Timestamp};
 use queue_format::Epoch;
@@ -223,8 +224,38 @@ pub(crate) fn switch(name: &str, ports: &[&str]) -> model::switch::Switch {
     serde_json::from_value(switch).expect("it is one")
 }
 
+/// A tenant with these machines.
+pub(crate) fn tenant(name: &str, machines: &[&str]) -> model::tenant::Tenant {
+    let tenant = serde_json::json!({"name": name, "uuid": Uuid::nil(), "serial_no": 1, "ctime": NOW,
+        "mtime": NOW, "machines": machines});
+    serde_json::from_value(tenant).expect("it is one")
+}
+
 /// A configuration of ports in one VLAN.
 pub(crate) fn port_configuration(name: &str, vlan: u16) -> model::switch::PortConfiguration {
     let configuration = serde_json::json!({"name": name, "ctime": NOW, "untagged": vlan});
     serde_json::from_value(configuration).expect("it is one")
+}
+
+/// Tenants `acme`, of alice, with the port `tor/p1`, and `other`, of bob, with `tor/p2`; nobody has `tor/p3`.
+pub(crate) fn with_tenants() -> Config {
+    let mut config = config(&[]);
+    let switch = switch("tor", &["p1", "p2", "p3"]);
+    for (number, key) in switch.keys().into_iter().enumerate() {
+        let serves = serde_json::json!({"serial": format!("SN{}", number + 1),
+            "mac": format!("52:54:00:00:00:0{number}")});
+        let serves = serde_json::from_value(serves).expect("it is one");
+        let port = SwitchPort { serves, ..SwitchPort::new(key, NOW) };
+        config.apply([ConfigChange::SwitchPort(port)]);
+    }
+    let tenant = |name: &str, member: &str, machine: &str| {
+        let members = [member.to_owned()].into();
+        ConfigChange::Tenant(model::tenant::Tenant { members, ..tenant(name, &[machine]) })
+    };
+    config.apply([
+        ConfigChange::Switch(switch),
+        tenant("acme", "alice", "SN1"),
+        tenant("other", "bob", "SN2"),
+    ]);
+    config
 }

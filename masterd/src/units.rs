@@ -100,6 +100,7 @@ pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Fail
     // An earlier version may have queued it.
     op.check_ranges()
         .map_err(|wrong| Exception::prereq(wrong.to_string(), ErrorCode::WrongInput))?;
+    context.check_tenant(&op)?;
     model::with_parameters!(op, unit => boxed(unit, context).await)
 }
 

@@ -135,6 +135,16 @@ impl Verb<'_> {
         }
     }
 
+    /// Whether a tenant may do it with what is its own. The master looks at whether it is.
+    fn is_for_tenants(self) -> bool {
+        match self {
+            Self::Read | Self::Change | Self::Wait | Self::ManageJob => true,
+            Self::Submit(op) => TENANTS_OPCODES.contains(&op.id()),
+            Self::Call(method, _) => TENANTS_CALLS.contains(&method),
+            Self::ManageFilter | Self::DiskKey(_) => false,
+        }
+    }
+
     const fn row(self) -> (&'static str, Role) {
         let [read, change, wait, job, filter, disk_key] = Self::TABLE;
         match self {
@@ -147,6 +157,19 @@ impl Verb<'_> {
         }
     }
 }
+
+/// The opcodes that a tenant may submit, about what is its own.
+pub const TENANTS_OPCODES: [&str; 6] = [
+    "OP_PORT_CONFIGURATION_ADD",
+    "OP_PORT_CONFIGURATION_REMOVE",
+    "OP_PORT_SET_PARAMS",
+    "OP_MACHINE_PROVISION",
+    "OP_MACHINE_AWAIT",
+    "OP_MACHINE_POWER",
+];
+/// The methods of LUXI that a tenant may call, about what is its own.
+const TENANTS_CALLS: [&str; 6] =
+    ["Query", "QueryFields", "QueryJobs", "WaitForJobChange", "CancelJob", "GantryDigest"];
 
 /// Somebody may not do what it wants.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -172,7 +195,11 @@ impl From<&Denied> for Exception {
 /// It may not.
 pub fn may(principal: &Principal, verb: Verb<'_>, object: &str) -> Result<(), Denied> {
     let needed = verb.role();
-    if principal.role().is_some_and(|role| role >= needed) || principal.is_own(verb) {
+    let is_tenant = principal.role() == Some(Role::Tenant);
+    if principal.role().is_some_and(|role| role >= needed)
+        || principal.is_own(verb)
+        || (is_tenant && verb.is_for_tenants())
+    {
         return Ok(());
     }
     let who = match principal.role() {
@@ -187,7 +214,7 @@ pub fn may(principal: &Principal, verb: Verb<'_>, object: &str) -> Result<(), De
 fn way(principal: &Principal, needed: Role) -> String {
     match principal {
         Principal::Unix { name, .. } => {
-            let group = needed.group();
+            let group = needed.group().unwrap_or_default();
             format!(
                 "root gives it by `usermod --append --groups {group} {name}`; then log in again"
             )
@@ -228,7 +255,7 @@ mod tests {
             (Verb::Submit(&delay), Role::Operator),
             (Verb::Submit(&remove), Role::Administrator),
         ] {
-            for role in Role::ALL {
+            for role in Role::ALL.into_iter().filter(|role| *role != Role::Tenant) {
                 assert_eq!(may(&user(role), verb, "x").is_ok(), role >= least, "{verb:?} {role}");
             }
             assert!(may(&Principal::Cluster, verb, "x").is_ok());
@@ -276,6 +303,51 @@ mod tests {
             Verb::Wait,
         ] {
             assert!(may(&machine, other, "x").is_err(), "{other:?}");
+        }
+    }
+
+    /// Document 5's table of the scenario "infra team and consumers", a row each.
+    #[test]
+    fn a_tenant_links_configurations_and_does_not_touch_the_infrastructure() {
+        let op = |id: &str, parameters: &str| {
+            OpInput::parse(&format!(r#"{{"OP_ID": "{id}", {parameters}}}"#)).unwrap().op
+        };
+        let [tenant, operator] = [Role::Tenant, Role::Operator].map(user);
+        let configuration = r#""configuration_name": "acme.lab""#;
+        let switch = r#""switch_name": "tor-1""#;
+        for (id, parameters, is_for_tenants) in [
+            (
+                "OP_PORT_CONFIGURATION_ADD",
+                format!(r#"{configuration}, "wanted": {{"untagged": 5}}"#),
+                true,
+            ),
+            ("OP_PORT_CONFIGURATION_REMOVE", configuration.to_owned(), true),
+            ("OP_PORT_SET_PARAMS", r#""ports": ["tor-1/p1"]"#.to_owned(), true),
+            ("OP_SWITCH_ADD", format!(r#"{switch}, "url": "command:x""#), false),
+            ("OP_SWITCH_SET_PARAMS", switch.to_owned(), false),
+            ("OP_SWITCH_REMOVE", switch.to_owned(), false),
+            ("OP_SWITCH_VERIFY", switch.to_owned(), false),
+            ("OP_SWITCH_SETTLE", switch.to_owned(), false),
+            ("OP_PORT_POLICY_SET", r#""phases": {}"#.to_owned(), false),
+            ("OP_TENANT_GIVE", r#""tenant_name": "acme", "machines": ["SN1"]"#.to_owned(), false),
+        ] {
+            let op = op(id, &parameters);
+            let told = may(&tenant, Verb::Submit(&op), "x");
+            assert_eq!(told.is_ok(), is_for_tenants, "{id}");
+            assert!(
+                told.is_ok() || told.unwrap_err().to_string().contains("needs the role operator")
+            );
+            // The operators of the first two scenarios, too: all of it.
+            assert!(may(&operator, Verb::Submit(&op), "x").is_ok(), "{id}");
+        }
+        assert!(may(&tenant, Verb::Call("GantryIpam", Role::Read), "x").is_err());
+        assert!(may(&tenant, Verb::ManageFilter, "x").is_err());
+    }
+
+    #[test]
+    fn tenants_have_opcodes_that_there_are() {
+        for id in TENANTS_OPCODES {
+            assert!(OpCode::ROLES.iter().any(|(known, _)| *known == id), "{id}");
         }
     }
 

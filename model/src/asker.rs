@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name::NodeName;
+use crate::name::{NodeName, Word};
 
 crate::words! {
     /// The way by which a request came.
@@ -35,12 +35,15 @@ pub struct Asker {
     /// The address of the client, of a front door.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
+    /// The tenant as which it asks, if its role is that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Word>,
 }
 
 impl Asker {
     /// The cluster itself.
     pub fn cluster() -> Self {
         let user = Arc::from("cluster");
-        Self { user, interface: Interface::Cluster, host: None, address: None }
+        Self { user, interface: Interface::Cluster, host: None, address: None, tenant: None }
     }
 }

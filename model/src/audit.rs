@@ -128,7 +128,7 @@ fn asker_of(job: &Job, name: impl Fn(u32) -> Arc<str>) -> Asker {
     match job.submitter {
         Some(uid) => {
             let (user, interface) = (name(uid), Interface::Luxi);
-            Asker { user, interface, host: None, address: None }
+            Asker { user, interface, host: None, address: None, tenant: None }
         }
         None => Asker::cluster(),
     }
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(one(&job).asker.user.as_ref(), "user5");
         let address = "192.0.2.7".parse().ok();
         let interface = Interface::Rest;
-        let asker = Asker { user: "alice".into(), interface, host: None, address };
+        let asker = Asker { user: "alice".into(), interface, host: None, address, tenant: None };
         job.asker = Some(Arc::new(asker.clone()));
         let entry = one(&job);
         assert_eq!((&entry.asker, entry.job), (&asker, Some(JobId(7))));

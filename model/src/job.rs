@@ -13,6 +13,7 @@ use serde_json::Value;
 pub use request::{RequestDigest, RequestId};
 pub use wait::Wait;
 
+use crate::Word;
 use crate::asker::Asker;
 use crate::code::{self, Code};
 use crate::job_id::JobId;
@@ -101,6 +102,11 @@ pub enum LogType {
 }
 
 impl Job {
+    /// The tenant as which it was submitted.
+    pub fn tenant(&self) -> Option<&Word> {
+        self.asker.as_ref()?.tenant.as_ref()
+    }
+
     /// A job that was just accepted.
     pub fn new(id: JobId, inputs: impl IntoIterator<Item = Arc<Input>>, now: Timestamp) -> Self {
         let ops = inputs.into_iter().map(Op::new).collect();

@@ -19,6 +19,7 @@ pub mod query;
 mod range;
 pub mod switch;
 pub mod tags;
+pub mod tenant;
 pub mod test;
 pub mod token;
 pub mod verify;
@@ -57,6 +58,7 @@ pub use switch::{
     SwitchRemove, SwitchSetParams, SwitchSettle, SwitchVerify,
 };
 pub use tags::{TagsDel, TagsGet, TagsSearch, TagsSet};
+pub use tenant::{TenantAdd, TenantGive, TenantRemove, TenantSetParams, TenantTake};
 pub use test::{TestDelay, TestJqueue};
 pub use token::{EndWord, TokenAdd, TokenEnd, TokenRemove};
 pub use verify::{
@@ -73,6 +75,7 @@ use crate::name::Word;
 use crate::network::{Claim, NetworkTemplate};
 use crate::role::Role;
 use crate::switch::{PortConfiguration, PortPolicy, PortVerified, Switch, SwitchPort};
+use crate::tenant::Tenant;
 
 /// A verb of the cluster: its name, its parameters (`Self`), its result.
 pub trait Verb: Serialize + Send + Sync + 'static {
@@ -314,6 +317,16 @@ opcodes! {
     "OP_PORT_CONFIGURATION_ADD" PortConfigurationAdd -> PortConfiguration, Master, Operator, [configuration_name];
     /// Remove a configuration of ports that nothing names.
     "OP_PORT_CONFIGURATION_REMOVE" PortConfigurationRemove -> (), Master, Operator, [configuration_name];
+    /// Add a tenant, with its users and its limits.
+    "OP_TENANT_ADD" TenantAdd -> Tenant, Master, Administrator, [tenant_name];
+    /// Change the users and limits of a tenant.
+    "OP_TENANT_SET_PARAMS" TenantSetParams -> Tenant, Master, Administrator, [tenant_name];
+    /// Remove a tenant that has nothing.
+    "OP_TENANT_REMOVE" TenantRemove -> (), Master, Administrator, [tenant_name];
+    /// Give machines to a tenant.
+    "OP_TENANT_GIVE" TenantGive -> Tenant, Master, Operator, [tenant_name];
+    /// Take machines from a tenant; their ports follow the cluster's policy from then on.
+    "OP_TENANT_TAKE" TenantTake -> Tenant, Master, Operator, [tenant_name];
     /// Describe instances; there are none yet.
     "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, Master, Read, [];
     /// List operating systems for instances; there are none yet.

@@ -11,6 +11,8 @@ crate::words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     Role {
+        /// Uses the machines and ports that were given to its tenant, and sees nothing else.
+        Tenant = "tenant",
         /// Looks at everything but secrets.
         Read = "read",
         /// Changes machines, networks, images, nodes' states and the cluster's parameters, and manages jobs: all
@@ -22,19 +24,20 @@ crate::words! {
 }
 
 impl Role {
-    /// The group of this machine whose members have it.
-    pub const fn group(self) -> &'static str {
+    /// The group of this machine whose members have it; tenants come by the front door alone.
+    pub const fn group(self) -> Option<&'static str> {
         match self {
-            Self::Read => READ_GROUP,
-            Self::Operator => OPERATOR_GROUP,
-            Self::Administrator => ADMIN_GROUP,
+            Self::Tenant => None,
+            Self::Read => Some(READ_GROUP),
+            Self::Operator => Some(OPERATOR_GROUP),
+            Self::Administrator => Some(ADMIN_GROUP),
         }
     }
 }
 
 /// A word that names no role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a role is `read`, `operator` (also `write`) or `administrator` (also `admin`)")]
+#[error("a role is `tenant`, `read`, `operator` (also `write`) or `administrator` (also `admin`)")]
 pub struct NoRole;
 
 /// Reads a role, also by the words of Ganeti's users file: `write` makes an operator.
@@ -43,6 +46,7 @@ impl FromStr for Role {
 
     fn from_str(word: &str) -> Result<Self, NoRole> {
         match word {
+            "tenant" => Ok(Self::Tenant),
             "read" => Ok(Self::Read),
             "operator" | "write" => Ok(Self::Operator),
             "administrator" | "admin" => Ok(Self::Administrator),

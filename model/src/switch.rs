@@ -34,6 +34,10 @@ pub const SWITCHES_MAX: usize = 2_048;
 pub const PORTS_MAX: usize = 2_048;
 /// Most agents that a switch names.
 pub const AGENTS_MAX: usize = 16;
+/// Most options of a switch.
+pub const OPTIONS_MAX: usize = 16;
+/// Longest option.
+const OPTION_CHARS_MAX: usize = 256;
 /// Longest name of a port on its switch.
 const REAL_NAME_MAX: usize = 128;
 /// Longest certificate, PEM: a chain of some authorities.
@@ -62,6 +66,9 @@ pub struct Switch {
     /// The nodes whose agents reach it, the first one first. Without these and a rack it is the master's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<NodeName>,
+    /// Further words for its program, such as the kind of its operating system.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<Word, String>,
     /// The Ethernet address by which LLDP names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<MacAddress>,
@@ -247,6 +254,14 @@ pub enum SwitchError {
     /// Two ports of ours are one of the switch's.
     #[error("ports {0} and {1} are both `{2}` on the switch")]
     Twice(Word, Word, String),
+    /// Options that no program needs.
+    #[error(
+        "its options are more than {OPTIONS_MAX}, or one has more than {OPTION_CHARS_MAX} characters or a line break"
+    )]
+    Options,
+    /// Only programs have options.
+    #[error("options are for programs; `{0}` takes none")]
+    NoOptions(&'static str),
     /// More agents are named than are of use.
     #[error("it names {0} agents; at most {AGENTS_MAX} are taken")]
     Agents(usize),
@@ -261,6 +276,15 @@ impl Switch {
         }
         if self.agents.len() > AGENTS_MAX {
             return Err(SwitchError::Agents(self.agents.len()));
+        }
+        let is_good = |text: &String| {
+            text.chars().count() <= OPTION_CHARS_MAX && !text.chars().any(char::is_control)
+        };
+        if self.options.len() > OPTIONS_MAX || !self.options.values().all(is_good) {
+            return Err(SwitchError::Options);
+        }
+        if !self.options.is_empty() && !matches!(self.url, SwitchUrl::Command { .. }) {
+            return Err(SwitchError::NoOptions(self.url.provider()));
         }
         let mut names: BTreeMap<&str, &Word> = BTreeMap::new();
         for (port, spec) in &self.ports {

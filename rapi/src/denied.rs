@@ -86,7 +86,7 @@ impl Denied {
         let code = code.map(Code::word);
         let user = user.map(Arc::from).or(self.claimed).unwrap_or_else(|| "nobody".into());
         let address = Some(address.to_canonical());
-        let asker = Asker { user, interface: Interface::Rest, host: None, address };
+        let asker = Asker { user, interface: Interface::Rest, host: None, address, tenant: None };
         let entry = AuditEntry::new(now, asker, &self.method, &self.path, Outcome::Refused);
         refusals.note(entry.because(code, &refusal.explain));
     }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use ironic::HEADERS;
-use model::access::{Principal, Verb, may};
+use model::access::{Principal, Role, Verb, may};
 use model::boot_template::TEXT_BYTES_MAX;
 use model::vault::SECRET_BYTES_MAX;
 use model::{Timestamp, token};
@@ -27,9 +27,11 @@ use crate::clients::ClientCertificate;
 use crate::denied::Denied;
 use crate::ganeti;
 use crate::kept::hold;
+use crate::objects;
 use crate::openapi;
 use crate::origin::{is_for_loopback, is_of_another_site, names_its_host, other_site};
 use crate::page;
+use crate::paths;
 use crate::ramdisks::{self, is_of_ramdisk};
 use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
@@ -66,7 +68,7 @@ const PUBLIC: [&str; 5] = [page::PATH, "/version", "/health", "/2/features", ope
 const WORDS_BYTES_MAX: usize = 1_024;
 
 pub fn routes() -> Routes {
-    let routes = ramdisks::add(sabakan::add(ganeti::add(Routes::default())));
+    let routes = ramdisks::add(objects::add(sabakan::add(ganeti::add(Routes::default()))));
     let summary = "Describe all of this in OpenAPI";
     let described = Described { path: openapi::PATH, method: "get", summary };
     let of_page = "Tell what ramdisks may ask, or show a browser a page of all this";
@@ -256,6 +258,10 @@ fn body_bytes(body: &Body, most: usize) -> Option<usize> {
 /// Nobody gets to a route who may not at least read, or for a change operate; what the change itself needs
 /// the route looks at.
 fn admit(principal: &Principal, verb: Verb<'_>, path: &str) -> Result<(), Refusal> {
+    if principal.role() == Some(Role::Tenant) && !paths::is_for_tenants(path) {
+        let text = "this is not for the role tenant; ask an operator of the cluster";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, text));
+    }
     may(principal, verb, path).map_err(|denied| match principal {
         Principal::Anonymous(_) => {
             unauthorized("log in with a name and password of this cluster's users, or a token")
@@ -364,8 +370,6 @@ fn written(
 
 #[cfg(test)]
 mod tests {
-    use model::access::Role;
-
     use super::*;
 
     #[tokio::test]

@@ -9,7 +9,8 @@
 //! tells the name and the site by which it came, and [`kept`] holds its answer until it is read. A route
 //! sees it as [`route_request`]; [`switches`] tells what may stand behind its path, [`json`] reads its body,
 //! [`etag`] tells which state of an object its client saw. Bodies that are too long for memory come by
-//! [`upload`] and go by [`files`]. The interfaces are [`ganeti`], [`sabakan`] and [`ramdisks`];
+//! [`upload`] and go by [`files`]. The interfaces are [`ganeti`], [`sabakan`], our own [`objects`] at their
+//! [`paths`], and [`ramdisks`];
 //! [`routes`] describes them, [`openapi`] prints that for programs, [`page`] for people. The way in is
 //! [`certificate`], [`certificate_files`], [`tls`], [`server`] and [`access_log`]; [`meters`] count and
 //! [`metrics`] shows. The process is [`options`] and [`daemon`].
@@ -37,9 +38,11 @@ pub mod front;
 pub mod ganeti;
 pub mod json;
 pub mod kept;
+pub mod objects;
 pub mod openapi;
 pub mod origin;
 pub mod page;
+pub mod paths;
 pub mod ramdisks;
 pub mod route_request;
 pub mod routes;

@@ -268,27 +268,42 @@ impl RouteRequest {
     ///
     /// # Errors
     /// It does not read, the principal may not do that, or the master does not take it.
-    pub async fn submit(
-        &self,
-        id: &str,
-        mut parameters: Map<String, Value>,
-    ) -> Result<JobId, Refusal> {
+    pub async fn submit(&self, id: &str, parameters: Map<String, Value>) -> Result<JobId, Refusal> {
+        let op = self.opcode(id, parameters)?;
+        self.submit_all(vec![op]).await
+    }
+
+    /// Submits opcodes, as one job.
+    ///
+    /// # Errors
+    /// The principal may not do that, or the master does not take it.
+    pub async fn submit_all(&self, mut ops: Vec<OpInput>) -> Result<JobId, Refusal> {
+        self.unconditional()?;
+        for op in &mut ops {
+            self.may(Verb::Submit(&op.op))?;
+            op.common.reason = self.trail()?;
+            op.common.unchanged = self.unchanged.lock().clone().into_iter().collect();
+            op.common.dry_run |= self.flag(DRY_RUN)?;
+        }
+        self.front.link.submit(&self.holder, Some(self.speaks()), ops).await
+    }
+
+    /// An opcode: `id` with its parameters.
+    ///
+    /// # Errors
+    /// It does not read.
+    pub fn opcode(&self, id: &str, mut parameters: Map<String, Value>) -> Result<OpInput, Refusal> {
         parameters.insert("OP_ID".to_owned(), id.into());
         let text = Value::Object(parameters).to_string();
         let invalid = |error| Refusal::bad(format!("Invalid body parameters: {error}"));
-        let mut op = OpInput::parse(&text).map_err(invalid)?;
+        let op = OpInput::parse(&text).map_err(invalid)?;
         if let OpCode::NetworkAdd(network) = &op.op {
             // Ganeti asks for one before it makes a job.
             network
                 .subnets()
                 .map_err(|why| Refusal::bad(format!("Invalid body parameters: {why}")))?;
         }
-        self.may(Verb::Submit(&op.op))?;
-        self.unconditional()?;
-        op.common.reason = self.trail()?;
-        op.common.unchanged = self.unchanged.lock().clone().into_iter().collect();
-        op.common.dry_run |= self.flag(DRY_RUN)?;
-        self.front.link.submit(&self.holder, Some(self.speaks()), vec![op]).await
+        Ok(op)
     }
 
     /// The same, to its end; the opcode's result.

@@ -3,6 +3,7 @@
 
 use axum::http::Method;
 
+use crate::paths;
 use crate::refusal::Refusal;
 use crate::state::{Form, GRAPHQL};
 
@@ -43,6 +44,8 @@ pub fn of(method: &str, path: &str) -> &'static [&'static str] {
         (_, "/2/nodes/{name}/role") => &[DRY_RUN, FORCE, AUTO_PROMOTE, REASON],
         (_, path) if path.ends_with("/tags") => &["tag", DRY_RUN, REASON],
         ("put", "/api/v1/ignitions/{role}/{id}") => &[OTHER_SPEC, REASON],
+        ("delete", path) if paths::is_ours(path) => &[DRY_RUN, FORCE, REASON],
+        (_, path) if paths::is_ours(path) => &[DRY_RUN, REASON],
         (_, path) if Form::of(path) == Form::Ganeti => &[DRY_RUN, REASON],
         (_, path) if path.starts_with("/api/") || path == GRAPHQL => &[REASON],
         _ => &[],

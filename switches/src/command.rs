@@ -35,6 +35,7 @@ pub(crate) struct Command {
 struct ProgramQuestion<'q> {
     version: u32,
     switch: &'q str,
+    options: &'q std::collections::BTreeMap<model::Word, String>,
     user: Option<&'q str>,
     password: Option<&'q str>,
     /// Absent where the ports are only to be told.
@@ -65,6 +66,7 @@ impl Command {
         let question = ProgramQuestion {
             version: VERSION,
             switch: self.target.name.as_str(),
+            options: &self.target.options,
             user: self.target.user.as_deref(),
             password: self.target.secret.as_ref().map(|secret| secret.0.expose().as_str()),
             changes,
@@ -95,7 +97,7 @@ impl Command {
             .env_clear()
             .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         command.env("LC_ALL", "C.UTF-8").current_dir("/").kill_on_drop(true);
-        let mut child = command.spawn()?;
+        let mut child = spawn(command)?;
         let (stdin, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let write = async {
             if let Some(mut stdin) = stdin {
@@ -109,6 +111,18 @@ impl Command {
         let status = child.wait().await?;
         Ok((status, said, String::from_utf8_lossy(&complained).into_owned()))
     }
+}
+
+/// Starts a program without the capabilities of the agent. Those that children inherit are of a thread.
+fn spawn(mut command: tokio::process::Command) -> std::io::Result<tokio::process::Child> {
+    let runtime = tokio::runtime::Handle::current();
+    let start = move || {
+        rustix::thread::clear_ambient_capability_set()?;
+        let _entered = runtime.enter();
+        command.spawn()
+    };
+    let started = std::thread::spawn(start).join();
+    started.unwrap_or_else(|ended| std::panic::resume_unwind(ended))
 }
 
 /// The first `max` bytes; the rest is read and dropped, so that the program does not wait for us.
@@ -133,7 +147,7 @@ impl Provider for Command {
     async fn apply(&mut self, changes: &[PortChange]) -> Result<Vec<PortOutcome>, SwitchError> {
         let before = self.ports().await?;
         let mut outcomes: Vec<Option<PortOutcome>> = Vec::new();
-        for PortChange { port, wanted, if_current } in changes {
+        for PortChange { port, wanted, if_current, .. } in changes {
             outcomes.push(match before.get(port) {
                 None => Some(PortOutcome::Refused(format!("the switch has no port {port}"))),
                 Some(actual) if actual.is(wanted) => Some(PortOutcome::Applied),

@@ -69,7 +69,7 @@ impl Ovsdb {
         let connection = self.open()?;
         let ports = connection.replica.ports(bridge.as_str()).ok_or(missing)?;
         let refused = |text: String| Ok(Some(PortOutcome::Refused(text)));
-        let PortChange { port: name, wanted, if_current } = change;
+        let PortChange { port: name, wanted, if_current, .. } = change;
         let Some(port) = ports.get(name.as_str()) else {
             return refused(format!("bridge {bridge} has no port {name}"));
         };

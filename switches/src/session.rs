@@ -174,6 +174,7 @@ async fn run<P: Provider>(
     seen: watch::Sender<Seen>,
 ) {
     let mut waiting = VecDeque::new();
+    let mut told = Told::new();
     let mut pause = AGAIN;
     loop {
         match open(&mut provider).await {
@@ -203,7 +204,7 @@ async fn run<P: Provider>(
                 seen.send_replace(Some(Ok(Arc::new(ports))));
             }
         }
-        if serve(&mut provider, &mut asks, &seen, &mut waiting).await.is_break() {
+        if serve(&mut provider, &mut asks, &seen, &mut waiting, &mut told).await.is_break() {
             return;
         }
     }
@@ -220,6 +221,7 @@ async fn serve(
     asks: &mut mpsc::Receiver<Ask>,
     seen: &watch::Sender<Seen>,
     waiting: &mut VecDeque<Ask>,
+    told: &mut Told,
 ) -> std::ops::ControlFlow<()> {
     use std::ops::ControlFlow::{Break, Continue};
     loop {
@@ -249,7 +251,7 @@ async fn serve(
         }
         let (looks, batch) = next(waiting);
         let is_changing = !batch.is_empty();
-        if is_changing && !change(provider, batch, waiting).await {
+        if is_changing && !change(provider, batch, waiting, told).await {
             looks.into_iter().for_each(|look| waiting.push_back(Ask::Ports(look)));
             return Continue(());
         }
@@ -284,6 +286,8 @@ fn publish(seen: &watch::Sender<Seen>, ports: Actuals) {
     });
 }
 
+/// The greatest revision that each port was told, by its name on the switch.
+type Told = BTreeMap<String, u64>;
 /// Changes that go together, and who asked for each part of them.
 type Batch = Vec<(Vec<PortChange>, Answer)>;
 /// Questions that change nothing.
@@ -313,12 +317,17 @@ fn next(waiting: &mut VecDeque<Ask>) -> (Looks, Batch) {
 
 /// Makes one batch of changes. If the connection is lost meanwhile, the next one looks what was made of
 /// it, and makes the rest: once.
-async fn change(provider: &mut impl Provider, batch: Batch, waiting: &mut VecDeque<Ask>) -> bool {
+async fn change(
+    provider: &mut impl Provider,
+    batch: Batch,
+    waiting: &mut VecDeque<Ask>,
+    told: &mut Told,
+) -> bool {
     let all: Vec<PortChange> = batch.iter().flat_map(|(changes, _)| changes.clone()).collect();
-    let mut outcomes = applied(provider, &all).await;
+    let mut outcomes = applied(provider, &all, told).await;
     let is_lost = matches!(&outcomes, Err(error) if error.is_passing());
     if is_lost && provider.connect().await.is_ok() {
-        outcomes = applied(provider, &all).await;
+        outcomes = applied(provider, &all, told).await;
     }
     match outcomes {
         Ok(mut outcomes) => {
@@ -338,10 +347,11 @@ async fn change(provider: &mut impl Provider, batch: Batch, waiting: &mut VecDeq
     }
 }
 
-/// As the provider does, without changes that name a port twice.
+/// As the provider does, without changes that name a port twice, and those that come too late.
 async fn applied(
     provider: &mut impl Provider,
     all: &[PortChange],
+    told: &mut Told,
 ) -> Result<Vec<PortOutcome>, SwitchError> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for change in all {
@@ -351,7 +361,28 @@ async fn applied(
         let text = format!("{port} is changed twice in one question");
         return Ok(vec![PortOutcome::Refused(text); all.len()]);
     }
-    provider.apply(all).await
+    let mut is_late = |change: &PortChange| {
+        let last = told.entry(change.port.clone()).or_default();
+        let is_late = change.revision < *last;
+        *last = change.revision.max(*last);
+        is_late
+    };
+    let late: Vec<bool> = all.iter().map(&mut is_late).collect();
+    if !late.contains(&true) {
+        return provider.apply(all).await;
+    }
+    let rest = all.iter().zip(&late).filter(|(_, late)| !**late).map(|(change, _)| change.clone());
+    let rest: Vec<PortChange> = rest.collect();
+    let mut outcomes = match rest.is_empty() {
+        true => Vec::new(),
+        false => provider.apply(&rest).await?,
+    }
+    .into_iter();
+    let outcome = |late: bool| match late {
+        true => Some(PortOutcome::Superseded),
+        false => outcomes.next(),
+    };
+    Ok(late.into_iter().map_while(outcome).collect())
 }
 
 fn refuse(ask: Ask, error: &SwitchError) {

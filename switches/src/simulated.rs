@@ -97,7 +97,7 @@ impl Provider for Simulated {
         let mut state = self.state.lock();
         state.batches.push(changes.len());
         let mut outcomes = Vec::new();
-        for PortChange { port, wanted, if_current } in changes {
+        for PortChange { port, wanted, if_current, .. } in changes {
             let Some(actual) = state.ports.get_mut(port) else {
                 outcomes.push(PortOutcome::Refused(format!("there is no port {port}")));
                 continue;

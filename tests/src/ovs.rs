@@ -105,17 +105,33 @@ impl Ovs {
     }
 
     fn begun(mut self) -> Self {
-        let mut tool = self.command("ovsdb-tool");
-        tool.arg("create")
-            .arg(self.path("conf.db"))
-            .arg("/usr/share/openvswitch/vswitch.ovsschema");
-        let _made = run(tool).ok();
+        self.empty();
         self.start_database();
         let _made = self.vsctl("--no-wait init").ok();
         self.start_switch();
+        self.restore(&[]);
+        self
+    }
+
+    /// Takes away all that the database holds, while it does not run.
+    ///
+    /// # Panics
+    /// If there is no new one.
+    pub fn empty(&self) {
+        drop(fs::remove_file(self.path("conf.db")));
+        let mut tool = self.command("ovsdb-tool");
+        tool.arg("create").arg(self.path("conf.db"));
+        tool.arg("/usr/share/openvswitch/vswitch.ovsschema");
+        let _made = run(tool).ok();
+    }
+
+    /// Makes the bridge, with ports of stations that are there.
+    pub fn restore(&self, ports: &[&str]) {
         let line = format!("add-br {BRIDGE} -- set bridge {BRIDGE} datapath_type=netdev");
         let _made = self.vsctl(&line).ok();
-        self
+        for port in ports {
+            let _added = self.vsctl(&format!("add-port {BRIDGE} {port}")).ok();
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -23,6 +23,7 @@ mod readers;
 pub mod register;
 pub mod replication;
 pub mod report;
+pub mod switches;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -149,6 +150,11 @@ pub const BENCHES: &[Bench] = &[
         run: network::bench,
     },
     Bench {
+        name: "switches",
+        about: "1,000 ports of an Open vSwitch beside ovs-vsctl for each, and changes set back",
+        run: switches::bench,
+    },
+    Bench {
         name: "instructions",
         about: "instructions of the steps of a job, compared with those that the tree holds",
         run: instructions::bench,
@@ -193,6 +199,9 @@ pub enum BenchError {
     /// A rack could not be measured.
     #[error("cannot measure a rack")]
     Rack(#[from] GuestError),
+    /// A switch could not be measured.
+    #[error("cannot measure a switch")]
+    Switch(#[from] crate::ovs::OvsError),
     /// Locks could not be measured.
     #[error("cannot measure locks")]
     Locks(#[from] locks::LocksError),

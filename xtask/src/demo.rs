@@ -6,6 +6,7 @@
 pub mod guest;
 pub mod machine;
 pub mod scenes;
+mod switch;
 
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
@@ -43,6 +44,9 @@ pub enum DemoError {
     /// The stage cannot be set, or something did not happen on it.
     #[error("the cluster of the demonstration failed")]
     Stage(#[from] StageError),
+    /// The switch does not do what it should.
+    #[error("the switch of the demonstration failed")]
+    Switch(#[from] crate::ovs::OvsError),
     /// A program does not start.
     #[error("cannot start `{command}`")]
     Start {
@@ -100,7 +104,7 @@ const INSIDE: &str = "GANTRY_DEMO_INSIDE";
 
 /// Has come what the scenes use, as long as there is a network. Gives why no guest can boot.
 fn prepare() -> Result<Option<String>, DemoError> {
-    drop(needs::prepare(&needs::of(PROGRAMS)));
+    drop(needs::prepare(&needs::of(&[PROGRAMS, switch::PROGRAMS].concat())));
     match needs::missing(INDISPENSABLE) {
         Some(why) => Err(DemoError::Missing(why)),
         None => Ok(guest::prepare().err()),

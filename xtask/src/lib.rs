@@ -7,7 +7,7 @@
 //! use are in [`needs`]. Files that pass for those of an image are in [`images`], messages of a firmware
 //! in `dhcp`. The demo and the benches stand on the built [`programs`] and on [`stage`], a temporary
 //! root with daemons that ends with its owner. Real machines that boot are [`guest`]; one that starts in
-//! a container is [`debian`].
+//! a container is [`debian`], and a switch [`ovs`].
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]
 
 pub mod bench;
@@ -23,6 +23,7 @@ pub mod test;
 
 pub mod images;
 pub mod needs;
+pub mod ovs;
 pub mod programs;
 pub mod stage;
 

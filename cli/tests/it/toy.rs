@@ -108,6 +108,7 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
         What::Switch
         | What::Port
         | What::PortConfiguration
+        | What::Tenant
         | What::Rack
         | What::Lease
         | What::Unregistered

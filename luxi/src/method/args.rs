@@ -58,6 +58,8 @@ model::words! {
         /// Configurations of ports.
         #[serde(rename = "port-configuration")]
         PortConfiguration = "port-configuration",
+        /// Tenants.
+        Tenant = "tenant",
         /// Tokens of the front door.
         Token = "token",
     }

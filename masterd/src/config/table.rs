@@ -24,6 +24,7 @@ use model::power_cycle::PowerCycle;
 use model::rack::{Lease, LeaseKey};
 use model::shares::RackShares;
 use model::switch::{PortConfiguration, PortKey, PortPolicy, Switch, SwitchAccess, SwitchPort};
+use model::tenant::Tenant;
 use model::token::{Token, TokenDigest};
 use model::vault::VaultKeys;
 use model::{MacAddress, NodeName, Serial, Timestamp, Uuid, Word, document};
@@ -380,6 +381,17 @@ configuration! {
         port_configurations: PortConfiguration {
             change: PortConfiguration / PortConfigurationRemoved, below: "port-configurations",
             key: Word = |configuration| configuration.name.clone(),
+        }
+        /// Tenants by name.
+        tenants: Tenant {
+            change: Tenant / TenantRemoved, below: "tenants",
+            key: Word = |tenant| tenant.name.clone(),
+            by: TenantsBy {
+                /// The users who act for it.
+                member: String = |tenant| tenant.members.clone(),
+                /// The machines that were given to it.
+                machine: Serial = |tenant| tenant.machines.clone(),
+            },
         }
         /// Tokens of the front door, by name.
         tokens: Token {

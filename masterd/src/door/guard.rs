@@ -56,6 +56,7 @@ impl Guard {
                 interface: caller.interface,
                 host: Some(self.me.clone()),
                 address: None,
+                tenant: None,
             }),
         };
         caller.asker = Some(Arc::clone(&asker));

@@ -5,6 +5,7 @@ mod filters;
 mod jobs;
 mod queries;
 mod ramdisk;
+mod tenants;
 mod turns;
 mod waits;
 
@@ -29,6 +30,7 @@ use model::vault::Sealed;
 use model::{Code, Exception, Secret, Timestamp};
 use stdx::admission::turns::{TurnLimits, Turns};
 use stdx::{Clock, Executor};
+use tokio::sync::Mutex;
 
 use crate::agents::Agents;
 use crate::agents::contacts::Contacts;
@@ -85,24 +87,29 @@ pub struct LuxiService {
     lists: Turns<turns::ListUser>,
     /// Where queries run.
     queries: Executor,
+    /// Held while jobs of a tenant are counted and submitted.
+    tenants_turn: Arc<Mutex<()>>,
 }
 
 impl LuxiService {
     /// A service on `backend`, whose queries run on `queries`.
     pub fn new(sources: Arc<Sources>, queries: Executor) -> Self {
         let lists = Turns::new(TurnLimits::undivided(turns::LISTS_MAX));
-        Self { sources, lists, queries }
+        Self { sources, lists, queries, tenants_turn: Arc::default() }
     }
 }
 
 impl Service for LuxiService {
     async fn call(
         &self,
-        request: Request,
-        caller: Caller,
+        mut request: Request,
+        mut caller: Caller,
         digest: Option<RequestDigest>,
     ) -> Response {
         record(&request, &caller);
+        if let Err(refusal) = self.limit(&mut request, &mut caller).await {
+            return Response::failure(&refusal);
+        }
         if request.class() != Class::Query {
             return self.answer(request, caller, digest).await;
         }
@@ -147,7 +154,7 @@ impl LuxiService {
             Request::PickupJob(call) => internal(call).await,
             Request::Query(call) => answer(call, |c| self.query(c)).await,
             Request::QueryFields(call) => answer(call, async |c| Ok(queries::fields(&c))).await,
-            Request::QueryJobs(call) => answer(call, async |c| self.query_jobs(c).await).await,
+            Request::QueryJobs(call) => answer(call, |c| self.query_jobs(c, &caller)).await,
             Request::QueryNodes(call) => answer(call, |c| self.query_nodes(c)).await,
             Request::QueryGroups(call) => answer(call, async |c| self.query_groups(&c)).await,
             Request::QueryInstances(call) => {

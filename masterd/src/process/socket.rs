@@ -50,8 +50,8 @@ fn rights(least: Role) -> Rights {
 /// The group of those who have a role. Without these groups, that of the daemon's own user administers
 /// the cluster.
 fn group_of(role: Role) -> Option<u32> {
-    let named = Group::from_name(role.group()).inspect_err(|error| {
-        tracing::warn!(group = role.group(), %error, "the group cannot be found");
+    let named = Group::from_name(role.group()?).inspect_err(|error| {
+        tracing::warn!(%role, %error, "the group cannot be found");
     });
     let named = named.ok().flatten().map(|group| group.gid.as_raw());
     named.or_else(|| (role == Role::Administrator).then(|| getegid().as_raw()))
@@ -97,7 +97,8 @@ pub(super) fn make_spool(directory: &Path) -> io::Result<()> {
 /// Gives a file to the group of a role. Only root and members of the group may do that; the files of
 /// others stay with their own group.
 fn open_to_group(path: &Path, role: Role, mode: u32) -> io::Result<()> {
-    if let Ok(Some(group)) = Group::from_name(role.group())
+    if let Some(name) = role.group()
+        && let Ok(Some(group)) = Group::from_name(name)
         && let Err(error) = std::os::unix::fs::chown(path, None, Some(group.gid.as_raw()))
     {
         let (path, group) = (path.display(), role.group());

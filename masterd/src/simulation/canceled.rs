@@ -105,6 +105,11 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_PORT_POLICY_SET", r#""phases": {"idle": "c0"}"#),
     ("OP_PORT_CONFIGURATION_ADD", r#""configuration_name": "c#", "wanted": {"untagged": 5}"#),
     ("OP_PORT_CONFIGURATION_REMOVE", r#""configuration_name": "c1""#),
+    ("OP_TENANT_ADD", r#""tenant_name": "t#""#),
+    ("OP_TENANT_SET_PARAMS", r#""tenant_name": "t0", "limits": {"vlans": "1-#"}"#),
+    ("OP_TENANT_REMOVE", r#""tenant_name": "t1""#),
+    ("OP_TENANT_GIVE", r#""tenant_name": "t0", "machines": ["S1"]"#),
+    ("OP_TENANT_TAKE", r#""tenant_name": "t0", "machines": ["S2"], "force": true"#),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
     ("OP_EXT_STORAGE_DIAGNOSE", r#""output_fields": ["name"]"#),
@@ -157,8 +162,8 @@ const MOMENTS: [Moment; 12] = [
     Moment::Steps(3),
 ];
 
-/// Two switches with a port each, and two configurations.
-fn switches() -> Vec<ConfigChange> {
+/// Two switches with a port each, two configurations, and two tenants, of whom one has a machine.
+fn switches_and_tenants() -> Vec<ConfigChange> {
     let mut changes = Vec::new();
     for name in ["sw0", "sw1"] {
         let switch = crate::testing::switch(name, &["p1"]);
@@ -168,6 +173,9 @@ fn switches() -> Vec<ConfigChange> {
     }
     let configuration = |name| crate::testing::port_configuration(name, 5);
     changes.extend(["c0", "c1"].map(configuration).map(ConfigChange::PortConfiguration));
+    for (name, machines) in [("t0", &["S2"][..]), ("t1", &[])] {
+        changes.push(ConfigChange::Tenant(crate::testing::tenant(name, machines)));
+    }
     changes
 }
 
@@ -218,7 +226,7 @@ async fn prepare(scene: &Scene, silent: u16) {
             options: BTreeMap::new(),
             ctime: crate::testing::NOW,
         }));
-        changes.extend(switches());
+        changes.extend(switches_and_tenants());
         let removed = config.disk_keys.keys().cloned().map(ConfigChange::DiskKeyRemoved);
         changes.extend(removed);
         changes.push(ConfigChange::BootTemplate(BootTemplate {

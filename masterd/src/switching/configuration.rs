@@ -36,7 +36,7 @@ impl LogicalUnit for PortConfigurationAdd {
     }
 }
 
-fn made(
+pub(crate) fn made(
     op: &PortConfigurationAdd,
     config: &Config,
     now: Timestamp,
@@ -48,7 +48,8 @@ fn made(
         return Err(described("`none` means that there is none; choose another name".to_owned()));
     }
     let made = PortConfiguration { name: name.clone(), ctime: now, wanted: op.wanted.clone() };
-    config.settings(&made).map_err(described)?;
+    let settings = config.settings(&made).map_err(described)?;
+    config.within_limits(name, &settings).map_err(described)?;
     match config.port_configurations.get(name) {
         Some(known) if known.wanted == made.wanted => return Ok(known.as_ref().clone()),
         Some(_) => {

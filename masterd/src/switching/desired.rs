@@ -124,7 +124,13 @@ impl Config {
         let Some(configuration) = self.port_configurations.get(&name) else {
             return refused(format!("port configuration {name} is not known"));
         };
-        match self.settings(configuration) {
+        let machine = machine.map(Arc::as_ref);
+        let settings = self.settings(configuration).and_then(|settings| {
+            self.is_for(&name, machine)?;
+            self.within_limits(&name, &settings)?;
+            Ok(settings)
+        });
+        match settings {
             Err(why) => refused(why),
             Ok(settings) => match switch.refusal(&port.port, &settings) {
                 Some(why) => refused(why),

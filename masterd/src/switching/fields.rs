@@ -18,15 +18,6 @@ pub struct SwitchRow {
 }
 
 impl SwitchRow {
-    fn state(&self) -> &'static str {
-        match &self.look {
-            _ if self.switch.leaving => "leaving",
-            None => "unknown",
-            Some(Look { ports: Ok(_), .. }) => "reached",
-            Some(Look { ports: Err(_), .. }) => "unreached",
-        }
-    }
-
     /// How many of its ports are in each state, as `3 active, 1 error`.
     fn ports_by_state(&self) -> String {
         let ports = self.config.switch_ports.by.switch.of(self.switch.name.clone());
@@ -34,6 +25,16 @@ impl SwitchRow {
         ports.for_each(|port| *counts.entry(port.state).or_insert(0_u32) += 1);
         let counts: Vec<_> = counts.iter().map(|(state, n)| format!("{n} {state}")).collect();
         counts.join(", ")
+    }
+}
+
+/// How a switch stands, by the last look at it.
+pub fn state(switch: &Switch, look: Option<&Look>) -> &'static str {
+    match look {
+        _ if switch.leaving => "leaving",
+        None => "unknown",
+        Some(Look { ports: Ok(_), .. }) => "reached",
+        Some(Look { ports: Err(_), .. }) => "unreached",
     }
 }
 
@@ -57,7 +58,7 @@ pub const SWITCHES: &[Field<SwitchRow>] = fields! {
     "provider", "Provider", Text, "What it speaks", |r| Cell::normal(r.switch.url.provider());
     "url", "URL", Text, "How it is reached", |r| Cell::normal(r.switch.url.to_string());
     "state", "State", Text, "`reached`, `unreached`, `unknown` or `leaving`",
-        |r| Cell::normal(r.state());
+        |r| Cell::normal(state(&r.switch, r.look.as_ref()));
     "since", "Since", Timestamp, "Since when what was seen last is so",
         |r| json(&r.look.as_ref().map(|look| look.since));
     "why", "Why", Text, "Why it is not reached",
@@ -67,6 +68,7 @@ pub const SWITCHES: &[Field<SwitchRow>] = fields! {
         |r| Cell::normal(r.ports_by_state());
     "rack", "Rack", Number, "The rack whose agents reach it", |r| json(&r.switch.rack);
     "agents", "Agents", Other, "The nodes whose agents reach it", |r| json(&r.switch.agents);
+    "options", "Options", Other, "Further words for its program", |r| json(&r.switch.options);
     "mac", "MAC", Text, "The Ethernet address by which LLDP names it",
         |r| text_or_none(r.switch.mac);
     "vlans", "VLANs", Text, "The VLANs that its ports may be in",
@@ -130,6 +132,8 @@ pub const PORTS: &[Field<PortRow>] = fields! {
         |r| text_or_none(r.config.behind(&r.key).served().map(|served| served.serial.clone()));
     "mac", "MAC", Text, "The card behind it",
         |r| text_or_none(r.config.behind(&r.key).served().map(|served| served.mac));
+    "tenant", "Tenant", Text, "The tenant whose machine is behind it",
+        |r| text_or_none(r.config.tenant_of_port(&r.key).map(|tenant| tenant.name.clone()));
     "told", "Told", Other, "Machine and card by the operator's word", |r| json(&r.port.serves);
     "heard", "Heard", Other, "Machines and cards by LLDP",
         |r| json(&r.config.behind(&r.key).heard);
@@ -154,6 +158,10 @@ pub const PORTS: &[Field<PortRow>] = fields! {
 /// The table of configurations.
 pub const CONFIGURATIONS: &[Field<ConfigurationRow>] = fields! {
     "name", "Name", Text, "Its name", |r| Cell::normal(r.configuration.name.as_str());
+    "tenant", "Tenant", Text, "The tenant that it belongs to", |r| {
+        let owner = r.config.tenant_of_configuration(&r.configuration.name);
+        text_or_none(owner.map(|tenant| tenant.name.clone()))
+    };
     "untagged", "Untagged", Text, "The VLAN of packets without a tag, or its network",
         |r| text_or_none(r.configuration.wanted.untagged.clone());
     "tagged", "Tagged", Text, "VLANs of packets with a tag",

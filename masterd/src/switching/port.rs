@@ -98,7 +98,7 @@ impl LogicalUnit for PortSetParams {
     }
 }
 
-fn changed(op: &PortSetParams, config: &Config) -> Result<Vec<SwitchPort>, Exception> {
+pub(crate) fn changed(op: &PortSetParams, config: &Config) -> Result<Vec<SwitchPort>, Exception> {
     if op.ports.is_empty() || op.ports.len() > PORTS_MAX {
         return Err(wrong(format!("{} ports; name 1 to {PORTS_MAX}", op.ports.len())));
     }
@@ -119,6 +119,16 @@ fn changed(op: &PortSetParams, config: &Config) -> Result<Vec<SwitchPort>, Excep
         if let Some(other) = others.find(is_same) {
             let (mac, serial, key) = (served.mac, &served.serial, other.key());
             return Err(wrong(format!("card {mac} of machine {serial} is on port {key} already")));
+        }
+        if let Some(tenant) = config.tenant_of_machine(&machine.serial)
+            && !op.ports.iter().all(|key| config.ports_of(&machine.serial).contains(key))
+            && config.ports_of_tenant(tenant) >= tenant.limits.ports as usize
+        {
+            return Err(wrong(format!(
+                "tenant {0} may have {1} ports, and has them; an administrator changes that: `gnt tenant modify \
+                 {0} --ports`",
+                tenant.name, tenant.limits.ports
+            )));
         }
         let taken = config.machines.by.mac.of(served.mac).find(|m| m.serial != machine.serial);
         if let Some(other) = taken {

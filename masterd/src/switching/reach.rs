@@ -23,7 +23,8 @@ pub(crate) struct NoAnswer {
 }
 
 impl NoAnswer {
-    fn lasting(why: String) -> Self {
+    /// The same fails again until somebody mends it.
+    pub(crate) fn lasting(why: String) -> Self {
         Self { why, passing: false }
     }
 }
@@ -55,6 +56,7 @@ pub(crate) fn target(
     Ok(SwitchTarget {
         name: switch.name.clone(),
         url: switch.url.clone(),
+        options: switch.options.clone(),
         user: access.and_then(|access| access.user.clone()),
         secret: access.map(open).transpose()?,
         certificate: access.and_then(|access| access.certificate.clone()),

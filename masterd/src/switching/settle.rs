@@ -18,7 +18,7 @@ use model::{Code, Exception, Timestamp, Word};
 use tokio::time::sleep;
 
 use super::desired::{Desired, Target};
-use super::reach::Reached;
+use super::reach::{NoAnswer, Reached};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure};
 
@@ -68,50 +68,49 @@ pub(crate) async fn settle(
     keys: &BTreeSet<PortKey>,
     how: How,
 ) -> Result<Vec<SwitchPort>, Failure> {
-    let mut failed: BTreeMap<PortKey, (String, bool)> = BTreeMap::new();
+    let mut failed: BTreeMap<PortKey, NoAnswer> = BTreeMap::new();
     let mut open = keys.clone();
     let mut how_now = how;
     let (mut rounds, mut holds) = (0, 0);
     while !open.is_empty() && rounds < ROUNDS_MAX {
         let plan = begin(context, open.clone(), how_now).await?;
         how_now.reset = false;
-        failed.extend(plan.refused.into_iter().map(|(key, why)| (key, (why, false))));
+        let refused = plan.refused.into_iter();
+        failed.extend(refused.map(|(key, why)| (key, NoAnswer::lasting(why))));
         if plan.steps.is_empty() {
             open.clear();
             break;
         }
         let found = tell(context, &plan.steps).await?;
         let again = end(context, plan.steps, found, &mut failed).await?;
-        let holds_now =
-            how.may_hold && is_held(context) && failed.values().any(|(_, passing)| *passing);
         open = again;
-        if holds_now && holds < HOLDS_MAX {
+        let waiting: BTreeMap<PortKey, NoAnswer> = match how.may_hold && is_held(context) {
+            true => failed.extract_if(.., |_, no| no.passing).collect(),
+            false => BTreeMap::new(),
+        };
+        if let Some(first) = waiting.values().next()
+            && holds < HOLDS_MAX
+        {
             holds += 1;
-            let waiting: BTreeSet<PortKey> = failed
-                .iter()
-                .filter(|(_, (_, passing))| *passing)
-                .map(|(key, _)| key.clone())
-                .collect();
             if holds == 1 {
-                let why = failed.values().map(|(why, _)| why.as_str()).next().unwrap_or_default();
+                let why = &first.why;
                 context.say(format!("{why}; waiting for the switch, as the policy says")).await;
             }
-            failed.retain(|key, _| !waiting.contains(key));
-            open.extend(waiting);
+            open.extend(waiting.into_keys());
             sleep(HOLD).await;
             if context.cancel().is_cancelled() {
                 return Err(Failure::Canceled);
             }
             continue;
         }
+        failed.extend(waiting);
         rounds += 1;
     }
     for key in open {
-        failed
-            .entry(key)
-            .or_insert_with(|| ("it was changed again and again meanwhile".to_owned(), true));
+        let why = "it was changed again and again meanwhile".to_owned();
+        failed.entry(key).or_insert(NoAnswer { why, passing: true });
     }
-    if let Some((key, (why, _))) = failed.iter().next() {
+    if let Some((key, NoAnswer { why, .. })) = failed.iter().next() {
         let more = match failed.len() {
             1 => String::new(),
             number => format!(", and {} more", number - 1),
@@ -159,11 +158,14 @@ fn planned(
 ) -> Result<Option<ConfigChange>, Exception> {
     let key = port.key();
     let mut next = port.clone();
+    if port.state == PortState::Deleting {
+        return Ok(None);
+    }
     if how.reset {
         (next.tries, next.repairs) = (0, 0);
     }
     let target = match config.desired(port) {
-        Desired::Left => return Ok(None),
+        Desired::Left => return gone(config, next, now),
         Desired::Refused { why, .. } => {
             plan.refused.insert(key, why.clone());
             if port.state == PortState::Error && port.error.as_ref() == Some(&why) {
@@ -185,12 +187,16 @@ fn planned(
             has.configuration == target.configuration && has.settings == target.settings
         });
     if is_there && !how.look {
-        return Ok(None);
+        return gone(config, next, now);
     }
     // A change that is under way elsewhere may have come about or not: then nothing is expected.
     let expected = has.filter(|_| port.state.is_steady());
+    if !is_there {
+        next.revision = next.revision.max(now.micros().unsigned_abs()).saturating_add(1);
+    }
     let change = PortChange {
         port: spec.name.clone(),
+        revision: next.revision,
         wanted: target.settings.clone(),
         if_current: expected.map(|has| Actual::Set(has.settings.clone())),
     };
@@ -213,13 +219,27 @@ fn planned(
     Ok((next != *port).then_some(ConfigChange::SwitchPort(next)))
 }
 
+/// A port that rests is about to be forgotten, if its switch is.
+fn gone(
+    config: &Config,
+    port: SwitchPort,
+    now: Timestamp,
+) -> Result<Option<ConfigChange>, Exception> {
+    let is_leaving = config.switches.get(&port.switch).is_some_and(|switch| switch.leaving);
+    let may_go = matches!(port.state, PortState::None | PortState::Idle);
+    match is_leaving && may_go {
+        true => stepped(port, PortEvent::Removed, now).map(ConfigChange::SwitchPort).map(Some),
+        false => Ok(None),
+    }
+}
+
 fn stepped(port: SwitchPort, event: PortEvent, now: Timestamp) -> Result<SwitchPort, Exception> {
     let key = port.key();
     port.after(event, now).map_err(|illegal| Exception::exec(format!("Port {key}: {illegal}")))
 }
 
 /// The answers of switches to their steps.
-type Told = BTreeMap<Word, Result<Vec<PortOutcome>, (String, bool)>>;
+type Told = BTreeMap<Word, Result<Vec<PortOutcome>, NoAnswer>>;
 
 /// Tells all switches at the same time: one that hangs delays no other.
 async fn tell(context: &mut Context, steps: &BTreeMap<Word, Vec<Step>>) -> Result<Told, Failure> {
@@ -231,12 +251,10 @@ async fn tell(context: &mut Context, steps: &BTreeMap<Word, Vec<Step>>) -> Resul
         async move {
             let changes: Vec<PortChange> = steps.iter().map(|step| step.change.clone()).collect();
             let told = async {
-                let switch =
-                    config.switches.get(name).ok_or_else(|| ("is gone".to_owned(), false))?;
-                let reached = Reached::of(config, switch);
-                let reached = reached.map_err(|error| (error.message().to_owned(), false))?;
-                let outcomes = reached.apply(agents, behalf, &changes).await;
-                outcomes.map_err(|no| (no.why, no.passing))
+                let lasting = |error: Exception| NoAnswer::lasting(error.message().to_owned());
+                let switch = config.switch(name.as_str()).map_err(lasting)?;
+                let reached = Reached::of(config, switch).map_err(lasting)?;
+                reached.apply(agents, behalf, &changes).await
             };
             (name.clone(), told.await)
         }
@@ -249,7 +267,7 @@ async fn end(
     context: &mut Context,
     steps: BTreeMap<Word, Vec<Step>>,
     told: Told,
-    failed: &mut BTreeMap<PortKey, (String, bool)>,
+    failed: &mut BTreeMap<PortKey, NoAnswer>,
 ) -> Result<BTreeSet<PortKey>, Failure> {
     let now = context.now();
     let (again, not_done, said) = context
@@ -289,7 +307,7 @@ async fn end(
 #[derive(Debug, Default)]
 struct Came {
     port: Option<SwitchPort>,
-    failed: Option<(String, bool)>,
+    failed: Option<NoAnswer>,
     again: bool,
     said: Option<String>,
 }
@@ -298,7 +316,7 @@ fn came(
     config: &Config,
     port: &SwitchPort,
     step: &Step,
-    outcome: Result<PortOutcome, (String, bool)>,
+    outcome: Result<PortOutcome, NoAnswer>,
     now: Timestamp,
 ) -> Result<Came, Exception> {
     let Step { key, target, .. } = step;
@@ -317,18 +335,23 @@ fn came(
             next.tries = 0;
             let said = (next != *port)
                 .then(|| format!("{key}: {} ({})", target.configuration, target.settings));
+            // What its switch leaves behind is looked at once more, and is forgotten then.
+            let is_leaving = config.switches.get(&port.switch).is_some_and(|switch| switch.leaving);
+            let again = !is_wanted || is_leaving && next.state == PortState::Idle;
             let port = (next != *port).then_some(next);
-            Ok(Came { port, again: !is_wanted, said, ..Came::default() })
+            Ok(Came { port, again, said, ..Came::default() })
         }
         Ok(PortOutcome::Differs(actual)) if step.change.if_current.is_none() => {
             let why = format!("its switch was told {}, and has {actual}", step.change.wanted);
-            failed(port, (why, false), now)
+            failed(port, NoAnswer::lasting(why), now)
         }
         Ok(PortOutcome::Differs(actual)) => drifted(config, port, step, &actual, now),
-        Ok(PortOutcome::Refused(why)) => failed(port, (why, false), now),
+        // A later job told the switch what it wants: it is looked at what that came to.
+        Ok(PortOutcome::Superseded) => Ok(Came { again: true, ..Came::default() }),
+        Ok(PortOutcome::Refused(why)) => failed(port, NoAnswer::lasting(why), now),
         // Nothing is known of the port that was not before.
-        Err(why) if step.is_there => Ok(Came { failed: Some(why), ..Came::default() }),
-        Err(why) => failed(port, why, now),
+        Err(no) if step.is_there => Ok(Came { failed: Some(no), ..Came::default() }),
+        Err(no) => failed(port, no, now),
     }
 }
 
@@ -352,7 +375,7 @@ fn drifted(
             OnDrift::Repair => format!("{told}, for the {}th time", next.repairs),
         };
         next.tries = model::switch::port::TRIES_MAX;
-        let mut came = failed(&next, (why, false), now)?;
+        let mut came = failed(&next, NoAnswer::lasting(why), now)?;
         if let Some(port) = &mut came.port {
             port.tries = model::switch::port::TRIES_MAX;
         }
@@ -370,7 +393,7 @@ fn drifted(
     Ok(Came { port: Some(next), again: true, said, ..Came::default() })
 }
 
-fn failed(port: &SwitchPort, why: (String, bool), now: Timestamp) -> Result<Came, Exception> {
+fn failed(port: &SwitchPort, no: NoAnswer, now: Timestamp) -> Result<Came, Exception> {
     let mut next = port.clone();
     if port.state.is_steady() || port.state == PortState::Error {
         next = stepped(next, PortEvent::Wanted, now)?;
@@ -378,6 +401,6 @@ fn failed(port: &SwitchPort, why: (String, bool), now: Timestamp) -> Result<Came
     next = stepped(next, PortEvent::Failed, now)?;
     next.since = now;
     next.tries = port.tries.saturating_add(1);
-    next.error = Some(why.0.clone());
-    Ok(Came { port: Some(next), failed: Some(why), ..Came::default() })
+    next.error = Some(no.why.clone());
+    Ok(Came { port: Some(next), failed: Some(no), ..Came::default() })
 }

@@ -164,6 +164,7 @@ impl LogicalUnit for SwitchAdd {
             ctime: now,
             mtime: now,
             url: self.url.clone(),
+            options: self.options.clone(),
             rack: self.rack,
             agents: self.agents.clone(),
             mac: self.mac,
@@ -270,6 +271,9 @@ fn changed(
     if let Some(url) = &op.url {
         switch.url = url.clone();
     }
+    if let Some(options) = &op.options {
+        switch.options.clone_from(options);
+    }
     switch.rack = op.rack.map_or(switch.rack, model::opcode::network::OrNone::value);
     switch.mac = op.mac.map_or(switch.mac, model::opcode::network::OrNone::value);
     if let Some(agents) = &op.agents {
@@ -299,7 +303,7 @@ fn changed(
 /// Refuses to forget a port that has something.
 fn may_go(config: &Config, key: &PortKey) -> Result<(), Exception> {
     let Some(port) = config.switch_ports.get(key) else { return Ok(()) };
-    if matches!(port.state, PortState::None | PortState::Idle) {
+    if matches!(port.state, PortState::None | PortState::Idle | PortState::Deleting) {
         return Ok(());
     }
     let text = format!(
@@ -362,8 +366,7 @@ impl LogicalUnit for SwitchRemove {
                 let (mut changes, mut left) = (Vec::new(), Vec::new());
                 for key in switch.keys() {
                     let port = config.switch_ports.get(&key);
-                    let is_at_rest = port
-                        .is_none_or(|port| matches!(port.state, PortState::None | PortState::Idle));
+                    let is_at_rest = port.is_none_or(|port| port.state == PortState::Deleting);
                     if !is_at_rest && !force {
                         may_go(config, &key)?;
                     }

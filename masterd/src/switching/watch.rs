@@ -47,6 +47,8 @@ const ABANDONED: i64 = 30;
 pub struct Look {
     /// Since when it is so.
     pub since: Timestamp,
+    /// Since when it answers, if it does.
+    pub reached: Option<Timestamp>,
     /// Its ports, or why they are not known.
     pub ports: Result<Arc<Actuals>, String>,
 }
@@ -68,11 +70,12 @@ impl SwitchLooks {
         let mut looks = self.looks.lock();
         let before = looks.get(switch);
         let since = match (before, &ports) {
-            (Some(Look { since, ports: Err(_) }), Err(_)) => *since,
-            (Some(Look { since, ports: Ok(before) }), Ok(ports)) if before == ports => *since,
+            (Some(Look { since, ports: Err(_), .. }), Err(_)) => *since,
+            (Some(Look { since, ports: Ok(before), .. }), Ok(ports)) if before == ports => *since,
             _ => now,
         };
-        looks.insert(switch.clone(), Look { since, ports });
+        let reached = before.and_then(|look| look.reached).or(Some(now)).filter(|_| ports.is_ok());
+        looks.insert(switch.clone(), Look { since, reached, ports });
         drop(looks);
         self.news.notify_one();
     }
@@ -162,8 +165,8 @@ impl Reconciler for Watching {
             let stale = self.stale.get(&switch.name);
             let is_stale =
                 stale.is_some_and(|(seen, at)| Some(*seen) == since && at.elapsed() < STALE);
-            let actuals = look.filter(|_| !is_stale).and_then(|look| look.ports.ok());
-            let due = due(&config, switch, actuals.as_deref(), now, |job| jobs.has_ended(job));
+            let look = look.filter(|_| !is_stale);
+            let due = due(&config, switch, look.as_ref(), now, |job| jobs.has_ended(job));
             if due.is_empty() {
                 continue;
             }
@@ -267,11 +270,18 @@ async fn wait(
 pub(crate) fn due(
     config: &Config,
     switch: &Switch,
-    actuals: Option<&Actuals>,
+    look: Option<&Look>,
     now: Timestamp,
     has_ended: impl Fn(JobId) -> bool,
 ) -> Vec<Word> {
+    let actuals = look.and_then(|look| look.ports.as_deref().ok());
+    let reached = look.and_then(|look| look.reached);
     let is_due = |port: &&Arc<SwitchPort>| {
+        // A switch that is back gets what it missed at once.
+        let is_back = reached.is_some_and(|reached| reached > port.since);
+        if is_back && port.again().is_some() {
+            return true;
+        }
         let actual = switch.ports.get(&port.port).and_then(|spec| actuals?.get(&spec.name));
         is_due(config, port, actual, now, &has_ended)
     };

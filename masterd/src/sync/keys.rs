@@ -84,6 +84,7 @@ impl AgentSync {
             interface: Interface::Rest,
             host: Some(node.name.clone()),
             address: Some(from.into()),
+            tenant: None,
         };
         match tokio::time::timeout(KEPT_WITHIN, self.kept(op, asker)).await {
             Ok(Ok(())) => KeyOutcome::Kept,

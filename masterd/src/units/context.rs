@@ -14,7 +14,7 @@ use model::job::LogType;
 use model::layout::Layout;
 use model::opcode::common::Unchanged;
 use model::opcode::{Common, Input, OpInput, Reach, SubmittedJobs};
-use model::{Code, Exception, JobId, NodeName, Timestamp};
+use model::{Code, Exception, JobId, NodeName, OpCode, Timestamp, Word};
 use rpc::identity::IdentityError;
 use serde_json::Value;
 use stdx::Clock;
@@ -30,6 +30,7 @@ use crate::agents::{Agents, Behalf};
 use crate::config::Config;
 use crate::config::queue::{Decision, Snapshot};
 use crate::config::secrets::StagedSecrets;
+use crate::config::tenancy;
 use crate::role::replicas::Compared;
 use membership::peers::PeerBook;
 
@@ -62,6 +63,8 @@ pub struct Context {
     changed: bool,
     /// Whether it is canceled between two of its steps only, whatever it changed.
     by_steps: bool,
+    /// The tenant as which its job was submitted.
+    tenant: Option<Word>,
     /// Told when "running" is durable; nothing is done to the outside before.
     running: Option<oneshot::Receiver<()>>,
 }
@@ -88,6 +91,7 @@ impl Context {
             called: false,
             changed: false,
             by_steps: false,
+            tenant: start.tenant.clone(),
             running: None,
         }
     }
@@ -113,6 +117,17 @@ impl Context {
     /// It is not.
     pub fn check_unchanged(&self) -> Result<(), Exception> {
         self.config().check_unchanged(&self.unchanged)
+    }
+
+    /// Looks whether the tenant as which the job was submitted may still have this opcode run: what it
+    /// names may have been taken away meanwhile.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn check_tenant(&self, op: &OpCode) -> Result<(), Exception> {
+        let Some(tenant) = &self.tenant else { return Ok(()) };
+        let config = self.config();
+        tenancy::may_submit(&config, config.tenant(tenant.as_str())?, op)
     }
 
     /// Whether it is only to check.

@@ -41,6 +41,9 @@ pub struct SwitchAdd {
     pub url: SwitchUrl,
     #[serde(default)]
     pub login: Login,
+    /// Further words for its program.
+    #[serde(default)]
+    pub options: BTreeMap<Word, String>,
     /// The rack whose agents reach it.
     #[serde(default)]
     pub rack: Option<u32>,
@@ -76,6 +79,9 @@ pub struct SwitchSetParams {
     /// How Gantry logs in; null leaves each part as it is.
     #[serde(default)]
     pub login: Login,
+    /// Further words for its program, in place of those before.
+    #[serde(default)]
+    pub options: Option<BTreeMap<Word, String>>,
     /// The rack whose agents reach it.
     #[serde(default)]
     pub rack: Option<OrNone<u32>>,

@@ -51,6 +51,7 @@ mod tests {
             interface: Interface::Rest,
             host: "n1.example".parse().ok(),
             address: "192.0.2.7".parse().ok(),
+            tenant: None,
         };
         let time = Timestamp::from_micros(1_542_763_425_000_000);
         let entry = AuditEntry::new(time, asker, "OP_MACHINE_ADD", "1234abcd", Outcome::Success);

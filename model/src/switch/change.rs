@@ -42,6 +42,9 @@ pub struct SwitchTarget {
     /// Its name, for messages, and so that one switch has one session.
     pub name: Word,
     pub url: SwitchUrl,
+    /// Further words for a program.
+    #[serde(default)]
+    pub options: BTreeMap<Word, String>,
     #[serde(default)]
     pub user: Option<String>,
     /// The password, or the private key (PEM) of `certificate`.
@@ -96,6 +99,9 @@ pub fn digest(actuals: &Actuals) -> String {
 pub struct PortChange {
     /// Its name on the switch.
     pub port: String,
+    /// The change after which it was wanted: one that comes behind a greater one is not made.
+    #[serde(default)]
+    pub revision: u64,
     pub wanted: PortSettings,
     /// Only if it is still so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,6 +116,8 @@ pub enum PortOutcome {
     Applied,
     /// The port was not as the change expects it, and is untouched.
     Differs(Actual),
+    /// A change with a greater revision came before it; the port is as that one left it.
+    Superseded,
     /// The switch cannot do that, or did not. The text says what, and the remedy.
     Refused(String),
 }

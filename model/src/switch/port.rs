@@ -133,7 +133,7 @@ impl PortState {
             (Self::Validating | Self::Configuring | Self::Cleaning, Event::Failed) => Self::Error,
             (Self::Active, Event::Drifted) => Self::Validating,
             (Self::Idle, Event::Drifted) => Self::Cleaning,
-            (Self::None | Self::Idle | Self::Error, Event::Removed) => Self::Deleting,
+            (Self::None | Self::Idle, Event::Removed) => Self::Deleting,
             _ => return Err(Illegal { state: self, event }),
         })
     }
@@ -188,6 +188,10 @@ pub struct SwitchPort {
     /// The last configuration that it was told and seen to have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
+    /// Counts what its switch was told, in microseconds since 1970 at least, so that a port that is
+    /// added anew goes on behind the one before.
+    #[serde(default)]
+    pub revision: u64,
     /// How often in a row its switch did not take what is wanted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tries: u32,
@@ -232,6 +236,7 @@ impl SwitchPort {
             state: PortState::None,
             since: now,
             applied: None,
+            revision: 0,
             tries: 0,
             repairs: 0,
             error: None,

@@ -11,7 +11,7 @@ use crate::route_request::{Answer, RouteRequest, json};
 fn what(kind: String) -> Result<What, Refusal> {
     let told = Refusal::not_found(format!(
         "there is no list of `{kind}`; there are node, instance, group, job, lock, network, export, \
-         filter, machine, image, asset, rack, lease, unregistered, claim, network-template, boot-template and token"
+         filter, machine, image, asset, rack, lease, unregistered, claim, network-template, boot-template, switch, port, port-configuration, tenant and token"
     ));
     serde_json::from_value(Value::String(kind)).map_err(|_error| told)
 }

@@ -4,6 +4,7 @@ use luxi::query::sabakan;
 use serde_json::{Value, json};
 
 use crate::page;
+use crate::paths;
 use crate::ramdisks;
 use crate::routes::Described;
 use crate::sabakan::{crypts, states};
@@ -38,7 +39,7 @@ pub fn success(route: &Described) -> (&'static [u16], &'static [&'static str]) {
         ("put", "/api/v1/assets/{name}") => (&[200, 201], &[JSON]),
         ("put", "/api/v1/ignitions/{role}/{id}" | "/api/v1/images/coreos/{id}")
         | ("post", "/api/v1/machines") => (&[201], &[]),
-        _ if Form::of(route.path) == Form::Ganeti => (&[200], &[JSON]),
+        (_, path) if paths::is_ours(path) || Form::of(path) == Form::Ganeti => (&[200], &[JSON]),
         _ => (&[200], &[]),
     }
 }
@@ -64,7 +65,9 @@ pub fn body(route: &Described) -> Option<(&'static str, Value)> {
         "/api/v1/config" | "/api/v1/config/ipam" | "/api/v1/config/dhcp" => {
             (JSON, json!({"type": "object"}))
         }
-        path if Form::of(path) != Form::Sabakan => (JSON, json!({"type": "object"})),
+        path if paths::is_ours(path) || Form::of(path) != Form::Sabakan => {
+            (JSON, json!({"type": "object"}))
+        }
         crypts::ONE | "/api/v1/assets/{name}" | "/api/v1/images/coreos/{id}" => (BYTES, json!({})),
         _ => (TEXT, json!({"type": "string"})),
     })

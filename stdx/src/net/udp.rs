@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsRawFd, RawFd};
 
 use nix::libc;
-use nix::sys::socket::sockopt::Ipv4PacketInfo;
+use nix::sys::socket::sockopt::{Ipv4PacketInfo, RcvBufForce};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, sendmsg, setsockopt,
 };
@@ -14,9 +14,9 @@ use tokio::io::Interest;
 
 use super::listening::set_free;
 
-/// Bytes of received datagrams that the kernel may hold: a few hundred small ones. A row of racks sends
-/// that many when it is powered on while the disk is busy.
-const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
+/// Bytes of received datagrams that the kernel may hold. A hall that gets its power back asks four thousand
+/// times at one moment, and the kernel counts some 2 KiB for each question.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
 /// The traffic that a socket listens to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,10 @@ impl UdpSocket {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_nonblocking(true)?;
         socket.set_broadcast(true)?;
-        socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+        // Who may not go beyond the system's limit (`net.core.rmem_max`) gets that.
+        if setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
+            socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+        }
         setsockopt(&socket, Ipv4PacketInfo, &true)?;
         let address = match binding {
             Binding::Interface(name) => {

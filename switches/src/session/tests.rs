@@ -35,7 +35,7 @@ impl Bed {
 
 fn change(port: &str, vlan: u16) -> PortChange {
     let wanted = PortSettings::untagged(Vlan::try_from(vlan).unwrap());
-    PortChange { port: port.to_owned(), wanted, if_current: None }
+    PortChange { port: port.to_owned(), revision: 0, wanted, if_current: None }
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,6 +86,18 @@ async fn one_port_twice_is_two_batches_in_their_order() {
     let twice = bed.apply(vec![change("p1", 7), change("p1", 8)]).await.unwrap();
     assert!(twice.iter().all(|outcome| matches!(outcome, PortOutcome::Refused(_))));
     assert_eq!(bed.vlan("p1"), "6");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_comes_behind_a_later_one_is_not_made() {
+    let bed = Bed::new(&["p1", "p2"], &[]);
+    let revised = |port, vlan, revision| PortChange { revision, ..change(port, vlan) };
+    assert_eq!(bed.apply(vec![revised("p1", 5, 9)]).await, Ok(vec![PortOutcome::Applied]));
+    let late = bed.apply(vec![revised("p1", 6, 8), revised("p2", 6, 8)]).await;
+    assert_eq!(late, Ok(vec![PortOutcome::Superseded, PortOutcome::Applied]));
+    assert_eq!((bed.vlan("p1"), bed.vlan("p2")), ("5".to_owned(), "6".to_owned()));
+    // The same change once more is no other one.
+    assert_eq!(bed.apply(vec![revised("p1", 5, 9)]).await, Ok(vec![PortOutcome::Applied]));
 }
 
 #[tokio::test(start_paused = true)]

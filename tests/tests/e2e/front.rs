@@ -13,6 +13,7 @@ mod sabakan;
 mod states;
 mod strangers;
 mod switches;
+mod tenants;
 mod tokens;
 
 use std::net::TcpStream;

@@ -66,9 +66,10 @@ impl Rack {
 }
 
 fn port(cluster: &Cluster, name: &str) -> Value {
-    cluster.gnt(&format!("port list --json -o name,state,configuration,actual,error {name}")).json()
-        [0]
-    .clone()
+    cluster
+        .gnt(&format!("port list --json -o name,state,configuration,applied,actual,error {name}"))
+        .json()[0]
+        .clone()
 }
 
 fn wait_for_state(cluster: &Cluster, name: &str, state: &str) {
@@ -146,7 +147,7 @@ fn a_dead_switch_fails_a_deployment_and_its_ports_rest_when_it_is_back() {
 }
 
 /// A switch that is a program: it keeps its ports in a file, and does what `mode` says wrong.
-const PROGRAM: &str = r#"#!/usr/bin/env python3
+pub(crate) const PROGRAM: &str = r#"#!/usr/bin/env python3
 import json, os, sys, time
 here = os.path.dirname(os.path.abspath(sys.argv[0]))
 asked = json.load(sys.stdin)
@@ -226,4 +227,45 @@ fn programs_are_switches_and_one_that_fails_is_named_and_delays_no_other() {
         let refused = cluster.gnt(line);
         assert!(refused.failed(1).contains(told), "{line}: {refused:?}");
     }
+}
+
+#[test]
+fn what_a_master_left_undone_and_a_switch_forgot_is_done_anew() {
+    let Some(mut rack) = Rack::new() else { return };
+    let scene = Scene::begin();
+    rack.known_to(&scene.cluster);
+    let _said = scene.gnt("machine port SN1 tor-1/m1 --card 02:00:00:00:00:11").ok();
+    scene.plays(Plays::Silent);
+    let _job = scene.submitted("machine deploy SN1 --image debian/12 --yes --submit");
+    scene.wait_for("deploy-wait");
+    assert_eq!(rack.network(), "boot");
+    scene.cluster.kill_master();
+    says_up(&scene.up());
+    scene.cluster.start_master();
+    scene.wait_for("healthy");
+    wait_for("the port in the network of users", PATIENCE, || {
+        let row = port(&scene.cluster, "tor-1/m1");
+        (row["applied"] == "lab" && row["state"] == "active").then_some(())
+    });
+    assert_eq!(rack.network(), "lab");
+    let told = scene.gnt("machine info SN1");
+    assert!(told.ok().contains("tor-1/m1 02:00:00:00:00:11 active lab"), "{told:?}");
+
+    rack.ovs.kill_database();
+    rack.ovs.empty();
+    rack.ovs.start_database();
+    wait_for("the switch without its bridge", PATIENCE, || {
+        let told = scene.gnt("switch list --json -o why tor-1").json()[0]["why"].to_string();
+        told.contains("has no bridge br0").then_some(())
+    });
+    rack.ovs.restore(&["m1", "b1", "l1", "r1"]);
+    for (name, state) in [("m1", "active"), ("b1", "active"), ("l1", "active"), ("r1", "idle")] {
+        wait_for(&format!("{name} as it was"), PATIENCE, || {
+            let row = port(&scene.cluster, &format!("tor-1/{name}"));
+            let is_set =
+                row["actual"].as_str().is_some_and(|actual| actual != "trunk of all VLANs");
+            (row["state"] == state && is_set).then_some(())
+        });
+    }
+    assert_eq!(rack.network(), "lab");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jobs::archive::LeftOut;
 use luxi::query::{FieldDefinition, FieldKind, LEFT_OUT, Table};
 use model::job::{Op, Wait};
-use model::{Job, JobId, Timestamp};
+use model::{Job, JobId, Timestamp, Word};
 use serde::Serialize;
 
 use crate::units::list::{Cell, CellStatus, Field, fields, json};
@@ -94,6 +94,8 @@ pub const FIELDS: &[Field<JobRow>] = fields! {
     "waits_for", "WaitsFor", Other, "Why the job does not go on",
         |r| r.waits.as_ref().map_or(Cell::without(CellStatus::NoData), json);
     "owner", "Owner", Text, "User of the host or of the front door who submitted the job", owner;
+    "tenant", "Tenant", Text, "The tenant as which that was asked",
+        |r| Cell::optional(r.job.tenant().map(Word::as_str));
     "depends", "Depends", Other, "Jobs that it begins behind", |r| {
         let behind = r.job.ops.iter().flat_map(|op| op.input.depends());
         json(&behind.map(|dependency| &dependency.0).collect::<Vec<_>>())
@@ -128,8 +130,13 @@ mod tests {
 
     #[test]
     fn a_job_belongs_to_its_asker_rather_than_to_the_process_that_spoke_for_it() {
-        let asker =
-            Asker { user: "alice".into(), interface: Interface::Rest, host: None, address: None };
+        let asker = Asker {
+            user: "alice".into(),
+            interface: Interface::Rest,
+            host: None,
+            address: None,
+            tenant: None,
+        };
         for (asker, submitter, expected) in [
             (Some(asker), Some(0), Cell::normal("alice")),
             (None, Some(1_000), Cell::normal("bob")),

@@ -57,6 +57,11 @@ impl LuxiService {
         to_drained: bool,
         sender: Sender,
     ) -> Result<Vec<Result<JobId, Exception>>, Exception> {
+        let tenant = sender.asker.as_deref().and_then(|asker| asker.tenant.clone());
+        let _turn = match &tenant {
+            Some(tenant) => Some(self.tenants_turn(tenant, jobs.len()).await?),
+            None => None,
+        };
         let first = jobs.first().and_then(|ops| ops.first()).map(|op| op.op.id());
         let uid = sender.uid;
         let answers = self.sources.submitter.submit(jobs, to_drained, Some(sender)).await?;
@@ -161,14 +166,17 @@ impl LuxiService {
         }
     }
 
-    async fn find(&self, id: JobId) -> Result<(Arc<Job>, bool), Exception> {
+    pub(super) async fn find(&self, id: JobId) -> Result<(Arc<Job>, bool), Exception> {
         if let Some(job) = self.sources.published.jobs.get(id) {
             return Ok((job, false));
         }
-        let lost =
-            || Exception::new(ExceptionKind::JobLost, format!("Job {id} is not in the queue"));
-        Ok((self.sources.archive.job(id).await?.ok_or_else(lost)?, true))
+        Ok((self.sources.archive.job(id).await?.ok_or_else(|| lost(id))?, true))
     }
+}
+
+/// The words for a job that is not there.
+pub(super) fn lost(id: JobId) -> Exception {
+    Exception::new(ExceptionKind::JobLost, format!("Job {id} is not in the queue"))
 }
 
 /// How often a master that may be none any more looks for a job that it does not know.

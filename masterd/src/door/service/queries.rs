@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::jobs::archive::LeftOut;
+use luxi::Caller;
 use luxi::method::{
     Query, QueryExports, QueryFields, QueryGroups, QueryInstances, QueryJobs, QueryNetworks,
     QueryNodes, Row, What,
@@ -21,7 +22,7 @@ use rpc::calls::{Facts, NodeFacts};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{LuxiService, no_locking};
+use super::{LuxiService, no_locking, tenants};
 use crate::agents::unregistered::UnregisteredMachine;
 use crate::cluster::group::fields::GroupRow;
 use crate::cluster::node::fields::NodeRow;
@@ -39,6 +40,7 @@ use crate::machines::{
     asset, boot_template, image, lease, machine, network, network_template, rack, unregistered,
 };
 use crate::switching::fields as switching;
+use crate::tenants::fields as tenant;
 use crate::units::list::{Field, Listing, bare, definitions, natural};
 
 /// How long a list of nodes waits for agents: they answer in milliseconds or are in trouble.
@@ -134,11 +136,12 @@ lists! { |service, call|
         switching::port_rows(&service.config(), &service.sources.switches),
     PortConfiguration: switching::CONFIGURATIONS =>
         switching::configuration_rows(&service.config()),
+    Tenant: tenant::FIELDS => tenant::rows(&service.config()),
     Token: token::fields::FIELDS => token::fields::rows(&service.config(), service.now()),
 }
 
 impl LuxiService {
-    fn config(&self) -> Arc<Config> {
+    pub(super) fn config(&self) -> Arc<Config> {
         self.sources.published.snapshot().config
     }
 
@@ -203,9 +206,14 @@ impl LuxiService {
         Ok(rows)
     }
 
-    pub(super) async fn query_jobs(&self, call: QueryJobs) -> Result<Vec<Option<Row>>, Exception> {
+    pub(super) async fn query_jobs(
+        &self,
+        call: QueryJobs,
+        caller: &Caller,
+    ) -> Result<Vec<Option<Row>>, Exception> {
+        let tenant = tenants::of(caller);
         bare(job::FIELDS, [], &call.fields)?;
-        let found = match &call.job_ids {
+        let mut found = match &call.job_ids {
             Some(ids) => self.found(ids).await?,
             None => {
                 let archived = call.fields.iter().any(|field| field == job::ARCHIVED);
@@ -213,6 +221,13 @@ impl LuxiService {
                 jobs.into_iter().map(Some).collect()
             }
         };
+        if tenant.is_some() {
+            let is_own = |row: &JobRow| row.job.tenant() == tenant;
+            found.iter_mut().for_each(|row| *row = row.take().filter(is_own));
+            if call.job_ids.is_none() {
+                found.retain(Option::is_some);
+            }
+        }
         let (mut rows, mut slices) = (Vec::new(), Slices::begin());
         for found in found {
             let row = found.map(|row| bare(job::FIELDS, [row], &call.fields)).transpose()?;
@@ -325,6 +340,7 @@ impl LuxiService {
             contacts: &contacts,
             unregistered: &unregistered,
             address_missing: missing.as_ref(),
+            switches: Some(&self.sources.switches),
             now: self.now(),
         };
         let status = |rack| rack_status::status(&config, rack, known);

@@ -68,8 +68,13 @@ mod tests {
     fn many_within_an_hour_are_an_alarm() {
         let guess = |seconds: i64, times| {
             let address = "192.0.2.7".parse().ok();
-            let asker =
-                Asker { user: "al\nice".into(), interface: Interface::Rest, host: None, address };
+            let asker = Asker {
+                user: "al\nice".into(),
+                interface: Interface::Rest,
+                host: None,
+                address,
+                tenant: None,
+            };
             let time = NOW.plus_seconds(seconds);
             let entry = AuditEntry::new(time, asker, "GET", "/", Outcome::Refused);
             AuditEntry { times, ..entry }.because(Some("wrong-passwords"), "no")

@@ -43,7 +43,14 @@ fn trouble(config: &Config, port: &SwitchPort, now: Timestamp) -> Option<Alarm> 
     let is_late = |seconds: i64| now >= port.since.plus_seconds(seconds);
     if let Some(seconds) = port.state.deadline().filter(|seconds| is_late(*seconds)) {
         let text = format!("it is {} for longer than {seconds} s", port.state);
-        return alarm(text, format!("`gnt port reset {key}` tries again"));
+        let todo = match port.state {
+            PortState::Deleting => {
+                let name = &port.switch;
+                format!("`gnt switch remove {name}` goes on; --force forgets it as it is")
+            }
+            _ => format!("`gnt port reset {key}` tries again"),
+        };
+        return alarm(text, todo);
     }
     let why = config.behind(&key).contradiction()?;
     alarm(why, format!("mend the cabling, or say by `gnt port set {key} --machine` what is right"))
@@ -75,7 +82,7 @@ mod tests {
             ConfigChange::SwitchPort(port(2, PortState::Configuring, 0)),
         ]);
         let told = |ports: Result<Arc<_>, String>, seconds| -> Vec<String> {
-            let look = Look { since: NOW, ports };
+            let look = Look { since: NOW, reached: None, ports };
             let found = find(&config, |_switch| Some(look.clone()), NOW.plus_seconds(seconds));
             found.into_iter().map(|alarm| format!("{}: {}", alarm.what, alarm.text)).collect()
         };

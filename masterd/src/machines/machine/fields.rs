@@ -8,6 +8,7 @@ use model::bmc::{BmcAccess, Inspection};
 use model::image::Parameter;
 use model::machine::{Boot, Machine};
 use model::rack::{Lease, LeaseKey, LeaseState};
+use model::switch::PortKey;
 use model::{MacAddress, Timestamp};
 
 use crate::config::Config;
@@ -49,6 +50,17 @@ impl MachineRow {
         let of = |mac: &MacAddress| self.config.leases.get(&LeaseKey { rack, mac: *mac });
         let live = |l: &&Arc<Lease>| l.state == LeaseState::Bound && l.until > self.now;
         self.machine.mac.iter().filter_map(of).filter(live).max_by_key(|lease| lease.until)
+    }
+
+    /// A line for each port of a switch that serves it.
+    fn ports(&self) -> Vec<String> {
+        let line = |key: PortKey| {
+            let port = self.config.switch_ports.get(&key)?;
+            let card = self.config.behind(&key).served()?.mac;
+            let has = port.applied.as_ref().map(|has| format!(" {}", has.configuration));
+            Some(format!("{key} {card} {}{}", port.state, has.unwrap_or_default()))
+        };
+        self.config.ports_of(&self.machine.serial).into_iter().filter_map(line).collect()
     }
 
     fn access(&self) -> Option<&Arc<BmcAccess>> {
@@ -166,6 +178,12 @@ pub const FIELDS: &[Field<MachineRow>] = fields! {
     "node", "Node", Text, "The node of this cluster that it is", |r| {
         let node = r.config.node_on(&r.machine.serial);
         Cell::optional(node.map(|node| node.name.as_str()))
+    };
+    "ports", "Ports", Other, "Ports of switches at it, with card, state and configuration",
+        |r| json(&r.ports());
+    "tenant", "Tenant", Text, "The tenant that it was given to", |r| {
+        let tenant = r.config.tenant_of_machine(&r.machine.serial);
+        Cell::optional(tenant.map(|tenant| tenant.name.as_str()))
     };
     "maintenance", "Maintenance", Text, "Why somebody works on it",
         |r| Cell::optional(r.machine.maintenance.as_deref());

@@ -96,6 +96,13 @@ pub(super) fn removable(
 ) -> Result<Arc<Machine>, Exception> {
     let machine = config.machine(serial)?;
     without_node(&machine.serial, config)?;
+    if let Some(tenant) = config.tenant_of_machine(&machine.serial) {
+        let text = format!(
+            "Machine {serial} is one of tenant {0}; take it first: `gnt tenant take {0} {serial}`",
+            tenant.name
+        );
+        return Err(Exception::prereq(text, ErrorCode::WrongState));
+    }
     let status = machine.life.state.status();
     let refuse = |text: &str| {
         let text = format!("Machine {serial} is {status}; {text}");

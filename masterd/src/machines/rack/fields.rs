@@ -14,5 +14,6 @@ pub const FIELDS: &[Field<RackStatus>] = fields! {
     "unknown", "Unknown", Other, "Machines that asked to boot, unregistered", |r| json(&r.unknown);
     "leases", "Leases", Number, "Leases in use", |r| Cell::normal(r.leases);
     "range", "Range", Number, "Addresses that can be leased", |r| Cell::normal(r.range);
+    "switches", "Switches", Other, "Its switches, reached or not", |r| json(&r.switches);
     "warnings", "Warnings", Other, "What somebody should look at", |r| json(&r.warnings);
 };

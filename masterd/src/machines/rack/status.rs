@@ -11,6 +11,7 @@ use model::machine::{BootStage, Machine};
 use model::node::{Node, NodeRole};
 use model::rack::LeaseState;
 use model::rack_fault::{RackCause, RackFault};
+use model::switch::Switch;
 use model::{Code, NodeName, Timestamp};
 use serde::Serialize;
 
@@ -20,6 +21,8 @@ use crate::agents::master_address::Missing;
 use crate::agents::unregistered::UnregisteredMachine;
 use crate::config::Config;
 use crate::machines::rack::document::image_of;
+use crate::switching::fields::state;
+use crate::switching::watch::SwitchLooks;
 
 /// Seconds from a machine's lease, loader or script to the next stage: what is loaded is small, and
 /// firmware tries again within them.
@@ -51,6 +54,8 @@ pub struct RackStatus {
     pub leases: usize,
     /// Addresses of these ranges.
     pub range: u64,
+    /// Its switches, each with its state.
+    pub switches: Vec<(String, &'static str)>,
     /// The warnings that somebody should act on.
     pub warnings: Vec<String>,
 }
@@ -76,6 +81,8 @@ pub struct Known<'a> {
     pub unregistered: &'a [UnregisteredMachine],
     /// Why the master's node lacks the master's address.
     pub address_missing: Option<&'a Missing>,
+    /// The last looks at switches.
+    pub switches: Option<&'a SwitchLooks>,
     /// The time of day.
     pub now: Timestamp,
 }
@@ -108,7 +115,7 @@ pub fn unserved(config: &Config, rack: u32) -> Option<String> {
 
 /// How `rack` stands, with the unregistered that were seen in it.
 pub fn status(config: &Config, rack: u32, known: Known<'_>) -> RackStatus {
-    let Known { contacts, unregistered, address_missing, now } = known;
+    let Known { contacts, unregistered, address_missing, switches: looks, now } = known;
     let called = || config.agents_of(rack).filter(|node| node.role != NodeRole::Offline);
     let of_master = fault_of_master(config, contacts);
     let agent = |node: &Arc<Node>| {
@@ -148,7 +155,13 @@ pub fn status(config: &Config, rack: u32, known: Known<'_>) -> RackStatus {
         let text = format!("all {range} addresses of the lease range are in use");
         warnings.push(at("", RackCause::RangeFull.fault(text, &[])));
     }
-    RackStatus { rack, agents, machines, stages, stuck, unknown, leases, range, warnings }
+    let switches = config.switches.values().filter(|switch| switch.rack == Some(rack));
+    let state = |switch: &Arc<Switch>| {
+        let look = looks.and_then(|looks| looks.of(switch.name.as_str()));
+        (switch.name.to_string(), state(switch, look.as_ref()))
+    };
+    let switches = switches.map(state).collect();
+    RackStatus { rack, agents, machines, stages, stuck, unknown, leases, range, switches, warnings }
 }
 
 /// The number of leased addresses of those that the agents serve, and the number of these. A rack has a
@@ -330,7 +343,8 @@ mod tests {
         unregistered: &'a [UnregisteredMachine],
         seconds: i64,
     ) -> Known<'a> {
-        Known { contacts, unregistered, address_missing: None, now: NOW.plus_seconds(seconds) }
+        let now = NOW.plus_seconds(seconds);
+        Known { contacts, unregistered, address_missing: None, switches: None, now }
     }
 
     fn warnings(config: &Config, seconds: i64) -> Vec<String> {

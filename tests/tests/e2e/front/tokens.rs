@@ -12,14 +12,14 @@ use crate::disk_keys::holding;
 const TRACE: [&str; 2] = ["--log-filter", "trace"];
 
 /// Makes a token by `gnt`; it is all that stands on standard output.
-fn add(front: &Front, line: &str) -> String {
+pub(super) fn add(front: &Front, line: &str) -> String {
     let made = front.cluster.gnt(&format!("token add {line}"));
     let token = made.ok().trim_end().to_owned();
     assert!(token.starts_with("gtk_") && token.len() == 68, "{made:?}");
     token
 }
 
-fn by(front: &Front, token: &str, arguments: &[&str]) -> (u16, String) {
+pub(super) fn by(front: &Front, token: &str, arguments: &[&str]) -> (u16, String) {
     let header = format!("Authorization: Bearer {token}");
     front.answer("nobody", &[&["-H", header.as_str()][..], arguments].concat())
 }
