@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::asker::Asker;
 use model::job::Op;
-use model::{Job, JobId, Timestamp, Word};
+use model::{Job, JobId, Timestamp};
 
 use crate::event::{Replies, Reply};
 
@@ -81,13 +81,12 @@ pub struct Start {
     pub input: Arc<model::opcode::Input>,
     /// Priority of its lock requests.
     pub priority: i32,
-    /// The tenant as which its job was submitted.
-    pub tenant: Option<Word>,
+    /// Who submitted its job.
+    pub asker: Option<Arc<Asker>>,
 }
 
 impl Start {
-    pub(crate) fn new(job: JobId, place: usize, op: &Op, asker: Option<&Asker>) -> Self {
-        let tenant = asker.and_then(|asker| asker.tenant.clone());
-        Self { job, op: place, input: Arc::clone(&op.input), priority: op.priority, tenant }
+    pub(crate) fn new(job: JobId, place: usize, op: &Op, asker: Option<Arc<Asker>>) -> Self {
+        Self { job, op: place, input: Arc::clone(&op.input), priority: op.priority, asker }
     }
 }

@@ -306,10 +306,11 @@ impl<R: Replies> Queue<R> {
         }
         let job = Arc::make_mut(&mut live.job);
         job.start_timestamp.get_or_insert(effects.now);
+        let asker = job.asker.clone();
         let op = job.ops.get_mut(place).expect("`current` gives a place in the job");
         advance(op, OpEvent::Start);
         op.start_timestamp = Some(effects.now);
-        effects.start.push(Start::new(id, place, op, job.asker.as_deref()));
+        effects.start.push(Start::new(id, place, op, asker));
         effects.change(&live.job, live.bytes);
     }
 }

@@ -100,7 +100,6 @@ pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Fail
     // An earlier version may have queued it.
     op.check_ranges()
         .map_err(|wrong| Exception::prereq(wrong.to_string(), ErrorCode::WrongInput))?;
-    context.check_tenant(&op)?;
     model::with_parameters!(op, unit => boxed(unit, context).await)
 }
 
@@ -174,6 +173,7 @@ async fn check_and_exec<U: LogicalUnit + Sync>(
         context.go_by_steps();
     }
     context.check_unchanged()?;
+    context.check_tenant()?;
     let plan = unit.check(context).await?;
     if context.dry_run() {
         return Ok(None);

@@ -6,6 +6,7 @@ use axum::extract::Path;
 use luxi::method::{Fields, Query, What};
 use luxi::query::Filter;
 use luxi::query::filter::Comparison;
+use model::access::Role;
 use serde_json::{Map, Value, json};
 
 use crate::etag;
@@ -22,6 +23,8 @@ struct Kind {
     fields: &'static [&'static str],
     /// Fields that change by themselves, and do not count for the tag.
     observed: &'static [&'static str],
+    /// Fields that the master shows no tenant.
+    withheld: &'static [&'static str],
 }
 
 const SWITCHES: Kind = Kind {
@@ -45,6 +48,7 @@ const SWITCHES: Kind = Kind {
         "mtime",
     ],
     observed: &["state", "port_states"],
+    withheld: &[],
 };
 const PORTS: Kind = Kind {
     what: What::Port,
@@ -70,6 +74,7 @@ const PORTS: Kind = Kind {
         "error",
     ],
     observed: &["actual", "heard"],
+    withheld: &["heard", "contradiction"],
 };
 const CONFIGURATIONS: Kind = Kind {
     what: What::PortConfiguration,
@@ -87,6 +92,7 @@ const CONFIGURATIONS: Kind = Kind {
         "ctime",
     ],
     observed: &["users"],
+    withheld: &[],
 };
 const TENANTS: Kind = Kind {
     what: What::Tenant,
@@ -107,6 +113,7 @@ const TENANTS: Kind = Kind {
         "mtime",
     ],
     observed: &["port_count"],
+    withheld: &[],
 };
 
 const SWITCH: &str = "/api/v1/switches/{name}";
@@ -175,11 +182,14 @@ impl Kind {
     ) -> Result<Vec<Value>, Refusal> {
         let filter =
             name.map(|name| Filter::Compare(Comparison::Equal, "name".to_owned(), name.into()));
-        let fields: Fields = self.fields.iter().copied().collect();
+        let is_tenant = asked.principal.role() == Some(Role::Tenant);
+        let shown = self.fields.iter().filter(|field| !is_tenant || !self.withheld.contains(field));
+        let shown: Vec<&str> = shown.copied().collect();
+        let fields: Fields = shown.iter().copied().collect();
         let table = asked.ask(Query { what: self.what, fields, filter }).await?;
         let object = |row: Vec<luxi::query::Cell>| {
             let values = row.iter().map(|cell| cell.value().cloned().unwrap_or_default());
-            Value::Object(self.fields.iter().map(|&field| field.to_owned()).zip(values).collect())
+            Value::Object(shown.iter().map(|&field| field.to_owned()).zip(values).collect())
         };
         // A host name is found without its domain; these names are whole.
         let is_it = |object: &Value| name.is_none_or(|name| object["name"] == name);

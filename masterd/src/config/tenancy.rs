@@ -1,10 +1,12 @@
 //! Core: what a tenant may have run: opcodes about what is its own. What belongs to others is refused as
 //! what is not there, in the same words.
 
+use model::machine::life::Intent;
+use model::opcode::common::Unchanged;
 use model::opcode::{OpCode, PortSetParams};
 use model::switch::PortPhase;
 use model::tenant::{Tenant, refused};
-use model::{Exception, Word};
+use model::{Exception, OpInput, Word};
 
 use crate::config::Config;
 
@@ -22,15 +24,46 @@ pub(crate) fn has_no(tenant: &Tenant, what: impl std::fmt::Display) -> Exception
     ))
 }
 
+/// Whether a document is one of the tenant's own things.
+pub(crate) fn owns_document(config: &Config, tenant: &Tenant, document: &str) -> bool {
+    match document.split_once('/') {
+        Some(("port-configurations", name)) => tenant.owns(name),
+        Some(("switch-ports", key)) => key.parse().is_ok_and(|key| {
+            config.tenant_of_port(&key).is_some_and(|owner| owner.name == tenant.name)
+        }),
+        _ => false,
+    }
+}
+
+/// Decides whether a tenant may submit an opcode with what all opcodes have.
+///
+/// # Errors
+/// It may not.
+pub(crate) fn may_send(config: &Config, tenant: &Tenant, op: &OpInput) -> Result<(), Exception> {
+    if op.common.priority < 0 {
+        return Err(not_for_tenants("a high priority"));
+    }
+    if op.common.depends.as_ref().is_some_and(|depends| !depends.is_empty()) {
+        return Err(not_for_tenants("a job that depends on others"));
+    }
+    let documents = &mut op.common.unchanged.iter().map(|Unchanged(document, _)| document);
+    if let Some(other) = documents.find(|document| !owns_document(config, tenant, document)) {
+        return Err(has_no(tenant, other));
+    }
+    may_submit(config, tenant, &op.op)
+}
+
 /// Decides whether a tenant may have an opcode run.
 ///
 /// # Errors
 /// It is about something that is not its own, or nothing for tenants.
 pub(crate) fn may_submit(config: &Config, tenant: &Tenant, op: &OpCode) -> Result<(), Exception> {
-    let own_machine = |serial: &str| match tenant.machines.iter().any(|own| own.as_str() == serial)
-    {
-        true => Ok(()),
-        false => Err(has_no(tenant, format_args!("machine {serial}"))),
+    let own_machine = |serial: &str| {
+        let own = tenant.machines.iter().find(|own| own.as_str() == serial);
+        match own.filter(|own| config.node_on(own).is_none()) {
+            Some(_) => Ok(()),
+            None => Err(has_no(tenant, format_args!("machine {serial}"))),
+        }
     };
     let own_configuration = |name: &str| match tenant.owns(name) {
         true => Ok(()),
@@ -53,9 +86,13 @@ pub(crate) fn may_submit(config: &Config, tenant: &Tenant, op: &OpCode) -> Resul
         OpCode::MachinePower(op) => own_machine(&op.serial),
         OpCode::MachineProvision(op) => {
             own_machine(&op.serial)?;
-            match op.role.is_some() || op.enrol {
+            let is_for = [Intent::Deploy, Intent::Clean, Intent::Rescue, Intent::Retire];
+            if !is_for.contains(&op.target) {
+                return Err(not_for_tenants(op.target.as_str()));
+            }
+            match op.role.is_some() || op.enrol || op.manual_power {
                 true => Err(refused(format!(
-                    "the role of machine {}, and whether it is a node, are the operators' to say",
+                    "the role of machine {}, whether it is a node, and power by hand are the operators' to say",
                     op.serial
                 ))),
                 false => Ok(()),
@@ -147,6 +184,27 @@ mod tests {
             (r#"{"OP_ID": "OP_SWITCH_VERIFY", "switch_name": "tor"}"#, false),
         ] {
             assert_eq!(told(op).is_ok(), is_own, "{op}: {:?}", told(op));
+        }
+    }
+
+    #[test]
+    fn what_all_opcodes_have_is_looked_at_too() {
+        let config = with_tenants();
+        let tenant = config.tenant("acme").unwrap();
+        let sent = |more: &str| {
+            let op = format!(r#"{{"OP_ID": "OP_MACHINE_AWAIT", "serial": "SN1"{more}}}"#);
+            may_send(&config, tenant, &OpInput::parse(&op).unwrap()).is_ok()
+        };
+        assert!(sent(""));
+        assert!(sent(r#", "priority": 10, "depends": []"#));
+        assert!(sent(r#", "unchanged": [["switch-ports/tor/p1", null]]"#));
+        for more in [
+            r#", "priority": -10"#,
+            r#", "depends": [[7, ["error"]]]"#,
+            r#", "unchanged": [["switch-ports/tor/p2", null]]"#,
+            r#", "unchanged": [["config/nodes/n1.example", null]]"#,
+        ] {
+            assert!(!sent(more), "{more}");
         }
     }
 

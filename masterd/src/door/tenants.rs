@@ -11,13 +11,21 @@ use model::role::Role;
 use model::tenant::{Tenant, refused};
 
 use crate::config::Config;
-use crate::config::tenancy::{has_no, may_submit, not_for_tenants};
+use crate::config::tenancy::{has_no, may_send, not_for_tenants, owns_document};
 
 /// The field by which lists know whose something is.
 pub(crate) const FIELD: &str = "tenant";
 /// The lists that a tenant sees its own part of.
 const LISTS: [What; 5] =
     [What::Job, What::Machine, What::Port, What::PortConfiguration, What::Tenant];
+
+/// Fields that name others' jobs and machines.
+const WITHHELD: [(What, &str); 4] = [
+    (What::Job, "waits_for"),
+    (What::Job, "depends"),
+    (What::Port, "heard"),
+    (What::Port, "contradiction"),
+];
 
 /// The tenant as which somebody asks; none for everybody with another role.
 ///
@@ -54,26 +62,33 @@ pub(crate) fn limit(
     match request {
         Request::Query(call) => narrow(call, tenant),
         Request::QueryFields(call) if LISTS.contains(&call.what) => Ok(()),
-        Request::QueryJobs(_) | Request::WaitForJobChange(_) | Request::CancelJob(_) => Ok(()),
-        Request::GantryDigest(call) => {
-            let mut of = call.document.splitn(2, '/');
-            let is_own = match (of.next(), of.next()) {
-                (Some("port-configurations"), Some(name)) => tenant.owns(name),
-                (Some("switch-ports"), Some(key)) => key.parse().is_ok_and(|key| {
-                    config.tenant_of_port(&key).is_some_and(|owner| owner.name == tenant.name)
-                }),
-                _ => false,
-            };
-            if is_own { Ok(()) } else { Err(has_no(tenant, &call.document)) }
-        }
-        Request::SubmitJob(call) => {
-            call.ops.iter().try_for_each(|op| may_submit(config, tenant, &op.op))
-        }
+        Request::QueryJobs(call) => not_withheld(What::Job, call.fields.iter()),
+        Request::WaitForJobChange(call) => not_withheld(What::Job, call.fields.iter()),
+        Request::CancelJob(_) => Ok(()),
+        Request::GantryDigest(call) => match owns_document(config, tenant, &call.document) {
+            true => Ok(()),
+            false => Err(has_no(tenant, &call.document)),
+        },
+        Request::SubmitJob(call) => call.ops.iter().try_for_each(|op| may_send(config, tenant, op)),
         Request::SubmitManyJobs(call) => {
-            call.jobs.iter().flatten().try_for_each(|op| may_submit(config, tenant, &op.op))
+            call.jobs.iter().flatten().try_for_each(|op| may_send(config, tenant, op))
         }
         other => Err(not_for_tenants(other.name())),
     }
+}
+
+/// Refuses fields that name what belongs to others.
+fn not_withheld<T: AsRef<str>>(
+    what: What,
+    fields: impl IntoIterator<Item = T>,
+) -> Result<(), Exception> {
+    for field in fields {
+        let is_it = |(kind, name): &&(What, &str)| *kind == what && *name == field.as_ref();
+        if let Some((_, name)) = WITHHELD.iter().find(is_it) {
+            return Err(not_for_tenants(&format!("the field {name}")));
+        }
+    }
+    Ok(())
 }
 
 /// Limits a list to the tenant's rows: no condition of its own sees others.
@@ -81,6 +96,9 @@ fn narrow(call: &mut Query, tenant: &Tenant) -> Result<(), Exception> {
     if !LISTS.contains(&call.what) {
         return Err(not_for_tenants(call.what.as_str()));
     }
+    let of_filter = call.filter.iter().flat_map(Filter::fields);
+    let fields = call.fields.iter().map(String::as_str).chain(of_filter);
+    not_withheld(call.what, fields)?;
     let own = Filter::Compare(Comparison::Equal, FIELD.to_owned(), tenant.name.as_str().into());
     call.filter = Some(match call.filter.take() {
         Some(filter) => Filter::And(vec![own, filter]),

@@ -3,8 +3,8 @@
 use jobs::locks::Level;
 use model::error::ErrorCode;
 use model::opcode::{PortConfigurationAdd, PortConfigurationRemove};
-use model::switch::PortConfiguration;
 use model::switch::configuration::CONFIGURATIONS_MAX;
+use model::switch::{PortConfiguration, Vlan, VlanOf};
 use model::{Exception, Timestamp, Word};
 
 use crate::config::{Config, ConfigChange};
@@ -48,6 +48,7 @@ pub(crate) fn made(
         return Err(described("`none` means that there is none; choose another name".to_owned()));
     }
     let made = PortConfiguration { name: name.clone(), ctime: now, wanted: op.wanted.clone() };
+    own_networks(&made, config).map_err(described)?;
     let settings = config.settings(&made).map_err(described)?;
     config.within_limits(name, &settings).map_err(described)?;
     match config.port_configurations.get(name) {
@@ -66,6 +67,29 @@ pub(crate) fn made(
         return Err(wrong(text));
     }
     Ok(made)
+}
+
+/// Refuses a network that a tenant may not use in the words for one that is not there.
+fn own_networks(made: &PortConfiguration, config: &Config) -> Result<(), String> {
+    let Some(tenant) = config.tenant_of_configuration(&made.name) else { return Ok(()) };
+    let untagged = match &made.wanted.untagged {
+        Some(VlanOf::Network(name)) => Some(name),
+        Some(VlanOf::Number(_)) | None => None,
+    };
+    let is_own = |name: &Word| {
+        let vlan = config.networks.get(name).and_then(|network| network.vlan);
+        let vlan = vlan.and_then(|vlan| Vlan::try_from(vlan).ok());
+        vlan.is_some_and(|vlan| tenant.limits.vlans.contains(vlan))
+    };
+    let mut named = made.wanted.tagged_networks.iter().chain(untagged);
+    match named.find(|name| !is_own(name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "tenant {0} has no network {name}; an administrator changes its VLANs: `gnt tenant modify {0} \
+             --vlans`",
+            tenant.name
+        )),
+    }
 }
 
 impl LogicalUnit for PortConfigurationRemove {

@@ -77,6 +77,10 @@ impl Config {
             let chassis = mac.to_string();
             let end = (chassis.clone(), spec.name.clone());
             for inspection in self.inspections.by.neighbour.of(end) {
+                // A tenant's system may tell anything; `give` made an operator's word of what was heard.
+                if self.tenant_of_machine(&inspection.serial).is_some() {
+                    continue;
+                }
                 let is_here = |end: &&model::inventory::Neighbour| {
                     end.chassis.eq_ignore_ascii_case(&chassis)
                         && (end.port == spec.name || end.port_description == spec.name)
@@ -118,7 +122,22 @@ impl Config {
         let policy = self.port_policy.clone().unwrap_or_default();
         let behind = self.behind(&port.key());
         let machine = behind.served().and_then(|served| self.machines.get(&served.serial));
-        let (name, phase) = self.wanted(port, switch, machine, &policy);
+        let (mut name, mut phase) = self.wanted(port, switch, machine, &policy);
+        let of_tenant = port.applied.as_ref().map(|has| &has.configuration);
+        let of_tenant = of_tenant.filter(|name| name.as_str().contains('.'));
+        if let (None, Some(has)) = (&name, of_tenant) {
+            // A tenant's VLAN does not stay where nobody wants it any more.
+            let role = machine.map(|machine| machine.role.as_str());
+            phase = PortPhase::Idle;
+            name = policy.configuration(&port.phases, role, phase).cloned();
+            if name.is_none() {
+                let why = format!(
+                    "{has} is wanted no more, and nothing says what the port has instead; `gnt port policy \
+                     --idle NAME`"
+                );
+                return Desired::Refused { configuration: has.clone(), why };
+            }
+        }
         let Some(name) = name else { return Desired::Left };
         let refused = |why: String| Desired::Refused { configuration: name.clone(), why };
         let Some(configuration) = self.port_configurations.get(&name) else {

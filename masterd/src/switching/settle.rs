@@ -337,7 +337,8 @@ fn came(
                 .then(|| format!("{key}: {} ({})", target.configuration, target.settings));
             // What its switch leaves behind is looked at once more, and is forgotten then.
             let is_leaving = config.switches.get(&port.switch).is_some_and(|switch| switch.leaving);
-            let again = !is_wanted || is_leaving && next.state == PortState::Idle;
+            let rests_now = next.state == PortState::Idle && port.state != PortState::Idle;
+            let again = !is_wanted || is_leaving && rests_now;
             let port = (next != *port).then_some(next);
             Ok(Came { port, again, said, ..Came::default() })
         }

@@ -221,11 +221,16 @@ impl LogicalUnit for TenantGive {
 
     async fn exec(self, (): (), context: &mut Context) -> Result<Tenant, Failure> {
         let now = context.now();
-        commit(context, move |config| Ok((Vec::new(), given(&self, config, now)?))).await
+        commit(context, move |config| given(&self, config, now)).await
     }
 }
 
-pub(super) fn given(op: &TenantGive, config: &Config, now: Timestamp) -> Result<Tenant, Exception> {
+pub(super) fn given(
+    op: &TenantGive,
+    config: &Config,
+    now: Timestamp,
+) -> Result<(Vec<ConfigChange>, Tenant), Exception> {
+    let mut changes = Vec::new();
     let mut tenant = config.tenant(&op.tenant_name)?.as_ref().clone();
     if op.machines.is_empty() {
         return Err(wrong("name the machines"));
@@ -247,11 +252,12 @@ pub(super) fn given(op: &TenantGive, config: &Config, now: Timestamp) -> Result<
                 node.name
             )));
         }
+        changes.extend(pinned(config, &machine.serial));
         tenant.machines.insert(machine.serial.clone());
     }
     (tenant.serial_no, tenant.mtime) = (tenant.serial_no + 1, now);
     has_room(config, &tenant)?;
-    Ok(tenant)
+    Ok((changes, tenant))
 }
 
 impl LogicalUnit for TenantTake {
@@ -295,6 +301,16 @@ pub(super) fn taken(
     }
     (tenant.serial_no, tenant.mtime) = (tenant.serial_no + 1, now);
     Ok((changes, tenant))
+}
+
+/// The ports behind which LLDP alone says that a machine is: from now on that is the operator's word, as a
+/// tenant's system may tell what it likes.
+fn pinned<'c>(config: &'c Config, serial: &Serial) -> impl Iterator<Item = ConfigChange> + 'c {
+    config.ports_of(serial).into_iter().filter_map(|key| {
+        let port = config.switch_ports.get(&key).filter(|port| port.serves.is_none())?;
+        let serves = config.behind(&key).served().cloned();
+        Some(ConfigChange::SwitchPort(SwitchPort { serves, ..port.as_ref().clone() }))
+    })
 }
 
 /// The ports of a machine without the configurations of a tenant.

@@ -3,7 +3,7 @@
 use model::OpInput;
 use model::machine::life::State;
 use model::opcode::OpCode;
-use model::switch::{PortKey, PortPhase, SwitchPort};
+use model::switch::{Applied, PortKey, PortPhase, SwitchPort};
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 use serde_json::{Value, json};
 
@@ -105,7 +105,9 @@ fn decided(config: &Config, what: &Try) -> Option<Vec<ConfigChange>> {
             let OpCode::TenantGive(op) = hand(*tenant, *machine, "OP_TENANT_GIVE", false) else {
                 return None;
             };
-            Some(vec![ConfigChange::Tenant(given(&op, config, NOW).ok()?)])
+            let (mut changes, tenant) = given(&op, config, NOW).ok()?;
+            changes.push(ConfigChange::Tenant(tenant));
+            Some(changes)
         }
         Try::Take(tenant, machine, force) => {
             let OpCode::TenantTake(op) = hand(*tenant, *machine, "OP_TENANT_TAKE", *force) else {
@@ -172,7 +174,15 @@ fn check(config: &Config) {
         }
     }
     for port in config.switch_ports.values() {
-        let Desired::Set(target) = config.desired(port) else { continue };
+        let target = match config.desired(port) {
+            Desired::Set(target) => target,
+            Desired::Refused { .. } => continue,
+            Desired::Left => {
+                let has = port.applied.as_ref().map(|has| has.configuration.as_str());
+                assert!(!has.is_some_and(|name| name.contains('.')), "{}: {has:?}", port.key());
+                continue;
+            }
+        };
         let machine = port.serves.as_ref().and_then(|s| config.machines.get(&s.serial));
         let phase = machine.map_or(PortPhase::Idle, |machine| PortPhase::of(machine.life.state));
         let is_own = |name: &str| name.contains('.');
@@ -192,6 +202,21 @@ fn check(config: &Config) {
     }
 }
 
+/// Has every port what it is to have, as a switch would that takes all.
+fn settle(config: &mut Config) {
+    let told = |port: &std::sync::Arc<SwitchPort>| match config.desired(port) {
+        Desired::Set(target) => {
+            let applied =
+                Applied { configuration: target.configuration, settings: target.settings };
+            let applied = Some(applied);
+            Some(ConfigChange::SwitchPort(SwitchPort { applied, ..port.as_ref().clone() }))
+        }
+        Desired::Left | Desired::Refused { .. } => None,
+    };
+    let changes: Vec<_> = config.switch_ports.values().filter_map(told).collect();
+    config.apply(changes);
+}
+
 proptest! {
     #[test]
     fn a_port_has_what_its_machines_phase_and_its_tenant_allow(
@@ -203,6 +228,7 @@ proptest! {
                 config.apply(changes);
             }
             check(&config);
+            settle(&mut config);
         }
     }
 }

@@ -9,12 +9,13 @@ use engine::Engine;
 use jobs::event::Channels;
 use jobs::locks::{Grant, LockError, LockName, Owner, Refused};
 use jobs::{CancelHandle, Event, Start};
+use model::asker::Asker;
 use model::error::ExceptionKind;
 use model::job::LogType;
 use model::layout::Layout;
 use model::opcode::common::Unchanged;
 use model::opcode::{Common, Input, OpInput, Reach, SubmittedJobs};
-use model::{Code, Exception, JobId, NodeName, OpCode, Timestamp, Word};
+use model::{Code, Exception, JobId, NodeName, Timestamp};
 use rpc::identity::IdentityError;
 use serde_json::Value;
 use stdx::Clock;
@@ -63,8 +64,8 @@ pub struct Context {
     changed: bool,
     /// Whether it is canceled between two of its steps only, whatever it changed.
     by_steps: bool,
-    /// The tenant as which its job was submitted.
-    tenant: Option<Word>,
+    /// Who submitted its job.
+    asker: Option<Arc<Asker>>,
     /// Told when "running" is durable; nothing is done to the outside before.
     running: Option<oneshot::Receiver<()>>,
 }
@@ -91,7 +92,7 @@ impl Context {
             called: false,
             changed: false,
             by_steps: false,
-            tenant: start.tenant.clone(),
+            asker: start.asker.clone(),
             running: None,
         }
     }
@@ -120,14 +121,26 @@ impl Context {
     }
 
     /// Looks whether the tenant as which the job was submitted may still have this opcode run: what it
-    /// names may have been taken away meanwhile.
+    /// names, or who submitted it, may have been taken away meanwhile.
     ///
     /// # Errors
     /// It may not.
-    pub fn check_tenant(&self, op: &OpCode) -> Result<(), Exception> {
-        let Some(tenant) = &self.tenant else { return Ok(()) };
+    pub fn check_tenant(&self) -> Result<(), Exception> {
+        let asker = self.asker.as_deref();
+        let Some((asker, name)) = asker.and_then(|asker| Some((asker, asker.tenant.as_ref()?)))
+        else {
+            return Ok(());
+        };
         let config = self.config();
-        tenancy::may_submit(&config, config.tenant(tenant.as_str())?, op)
+        let tenant = config.tenant(name.as_str())?;
+        if !tenant.members.contains(asker.user.as_ref()) {
+            let text = format!("`{}` is a member of tenant {name} no more", asker.user);
+            return Err(model::tenant::refused(text));
+        }
+        match self.input.known() {
+            Some(op) => tenancy::may_submit(&config, tenant, &op.op),
+            None => Ok(()),
+        }
     }
 
     /// Whether it is only to check.

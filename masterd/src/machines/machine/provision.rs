@@ -241,6 +241,10 @@ fn as_node(op: &MachineProvision, serial: &Serial, after: &Config) -> Result<(),
             return refuse(text, ErrorCode::WrongState);
         }
     }
+    if let (true, Some(tenant)) = (op.enrol, after.tenant_of_machine(serial)) {
+        let text = format!("machine {serial} is one of tenant {}, and no node", tenant.name);
+        return refuse(text, ErrorCode::WrongState);
+    }
     if op.target != Intent::Deploy {
         return match op.enrol {
             true => refuse(format!("{} makes no node", op.target.as_str()), ErrorCode::WrongInput),

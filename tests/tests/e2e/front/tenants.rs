@@ -36,6 +36,7 @@ impl Scene {
                 "switch add tor --url command:fake --user me --password-file {} --all-ports",
                 password.display()
             ),
+            "network add storage --network 192.0.2.0/24 --vlan 77".to_owned(),
             "port set tor/e1 --machine SN1 --card 02:00:00:00:00:01".to_owned(),
             "port set tor/e2 --machine SN2 --card 02:00:00:00:00:02".to_owned(),
             "tenant add acme --member ci-acme --vlans 10-19 --machines 1 --jobs 3".to_owned(),
@@ -88,6 +89,14 @@ fn a_tenant_uses_what_it_was_given_within_its_limits_and_sees_nothing_else() {
         assert!((400..500).contains(&status), "{name}: {status}");
         assert!(refused.to_string().contains(told), "{name}: {refused}");
     }
+
+    let by_network = |network: &str| {
+        let body = json!({"name": "acme.net", "untagged": network});
+        scene.ask(acme, "POST", configurations, Some(body)).1.to_string()
+    };
+    let others = by_network("storage");
+    assert!(others.contains("tenant acme has no network storage"), "{others}");
+    assert_eq!(others, by_network("nothing").replace("nothing", "storage"), "one is there");
 
     let link = |token: &str, port: &str, name: &str| {
         let body = json!({"phases": {"user": name}});
