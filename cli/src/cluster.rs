@@ -3,6 +3,7 @@
 mod export;
 mod failover;
 mod info;
+mod instances;
 mod status;
 mod verify;
 mod watcher;
@@ -221,6 +222,8 @@ pub(crate) struct ModifyArguments {
     /// Say that the losses of an override (`master-failover --no-voting`) were seen: its alarm ends.
     #[arg(long)]
     override_seen: bool,
+    #[command(flatten)]
+    instances: Box<instances::InstanceArguments>,
     /// Go on where a check only warns.
     #[arg(short, long)]
     force: bool,
@@ -344,7 +347,7 @@ fn version(session: &Session) -> Result<(), CliError> {
 }
 
 fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError> {
-    let params = ClusterSetParams {
+    let mut params = ClusterSetParams {
         force: arguments.force,
         max_running_jobs: arguments.max_running_jobs,
         max_tracked_jobs: arguments.max_tracked_jobs,
@@ -360,6 +363,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         override_seen: arguments.override_seen,
         ..ClusterSetParams::default()
     };
+    arguments.instances.told(&mut params);
     if params == (ClusterSetParams { force: arguments.force, ..ClusterSetParams::default() }) {
         return Err(nothing_given::<ModifyArguments>(session)?);
     }

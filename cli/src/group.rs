@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use luxi::method::{QueryGroups, What};
 use model::group::AllocPolicy;
+use model::instance::settings::Told;
 use model::opcode::{GroupAdd, GroupAssignNodes, GroupRemove, GroupRename, GroupSetParams};
 use model::{OpCode, Word};
 use serde_json::Value;
@@ -13,10 +14,24 @@ use crate::details::{self, Entry};
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
 use crate::output::{say, say_json, say_lines};
+use crate::parameters::{self, PolicyArguments, by_name, keys, named};
 use crate::session::Session;
 use crate::submit::JobArguments;
 use crate::tags::{self, Tagged, TagsArguments};
 use crate::{params, python};
+
+/// Settings of a group that differ from the cluster's.
+#[derive(Debug, Args)]
+pub(crate) struct SettingsArguments {
+    /// Parameters of its nodes, as `ssh_port=22`; `-NAME` gives one the cluster's value again.
+    #[arg(long, value_name = "NAME=VALUE,...", value_parser = keys)]
+    node_parameters: Option<Told>,
+    /// Parameters of disks, as `drbd:resync-rate=61440`.
+    #[arg(short = 'D', long, value_name = "TEMPLATE:NAME=VALUE,...", value_parser = named)]
+    disk_parameters: Vec<parameters::Named>,
+    #[command(flatten)]
+    policy: PolicyArguments,
+}
 
 /// The fields that `list` shows by default.
 const USUAL: [&str; 3] = ["name", "node_cnt", "alloc_policy"];
@@ -44,6 +59,8 @@ pub(crate) enum Group {
         #[arg(long, value_name = "POLICY")]
         alloc_policy: Option<Policy>,
         #[command(flatten)]
+        settings: Box<SettingsArguments>,
+        #[command(flatten)]
         job: JobArguments,
     },
     /// Change a node group.
@@ -51,8 +68,10 @@ pub(crate) enum Group {
         /// Its name or UUID.
         group: String,
         /// Whether new instances are put there.
-        #[arg(long, value_name = "POLICY", required = true)]
+        #[arg(long, value_name = "POLICY")]
         alloc_policy: Option<Policy>,
+        #[command(flatten)]
+        settings: Box<SettingsArguments>,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -147,22 +166,36 @@ impl From<Policy> for AllocPolicy {
 /// Carries out one verb.
 pub(crate) fn run(verb: Group, session: &Session) -> Result<(), CliError> {
     match verb {
-        Group::Add { name: group_name, alloc_policy, job } => {
+        Group::Add { name: group_name, alloc_policy, settings, job } => {
             let alloc_policy = alloc_policy.map(Into::into);
+            let SettingsArguments { node_parameters: ndparams, disk_parameters, policy } =
+                *settings;
+            let (diskparams, ipolicy) = (by_name(disk_parameters), policy.told());
+            let (hv_state, disk_state) = (None, None);
             let add = GroupAdd {
                 group_name,
                 alloc_policy,
-                ndparams: None,
-                diskparams: None,
-                hv_state: None,
-                disk_state: None,
-                ipolicy: None,
+                ndparams,
+                diskparams,
+                hv_state,
+                disk_state,
+                ipolicy,
             };
             job.run(OpCode::GroupAdd(add), session).map(drop)
         }
-        Group::Modify { group: group_name, alloc_policy, job } => {
+        Group::Modify { group: group_name, alloc_policy, settings, job } => {
             let alloc_policy = alloc_policy.map(Into::into);
-            let set = GroupSetParams { group_name, alloc_policy, ..GroupSetParams::default() };
+            let SettingsArguments { node_parameters: ndparams, disk_parameters, policy } =
+                *settings;
+            let (diskparams, ipolicy) = (by_name(disk_parameters), policy.told());
+            let set = GroupSetParams {
+                group_name,
+                alloc_policy,
+                ndparams,
+                diskparams,
+                ipolicy,
+                ..GroupSetParams::default()
+            };
             job.run(OpCode::GroupSetParams(set), session).map(drop)
         }
         Group::Remove { group: group_name, job } => {

@@ -7,7 +7,7 @@
 //! next; `submit`, `batch`, `watch`, `follow`, `retry`, `outage` and `interrupt` make jobs and see them to
 //! their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `selection`, `table`, `cells`,
 //! `expression`, `board`, `job_table`, `screen` and `keys` show lists. `all_fields`, `details` and
-//! `params` show one object with all its fields, by `python`, `moment`, `span` and `natural`; `wrap`
+//! `params` show one object with all its fields, `parameters` reads those that are given, by `python`, `moment`, `span` and `natural`; `wrap`
 //! breaks lines; then one module for each kind of object: `cluster`, `group`, `node`, `job`, `filter`,
 //! `machine`, `rack`, `image`, `asset`, `boot_template`, `network_template`, `network`, `ipam`, `dhcp`,
 //! `lease`, `switch`, `port`, `tenant` and `token`, and `tags`, which several have. `stage` sends the files of
@@ -44,6 +44,7 @@ mod table;
 
 mod all_fields;
 mod details;
+mod parameters;
 mod params;
 mod wrap;
 

@@ -38,7 +38,8 @@ impl Config {
     pub fn new(cluster: Cluster, role: Role) -> Self {
         let group = Group::initial(&cluster.uuid, cluster.ctime);
         let (cluster, role) = (Arc::new(cluster), Arc::new(role));
-        let mut config = Self::without_objects((cluster, role, None, None, None, None, None, None));
+        let mut config =
+            Self::without_objects((cluster, role, None, None, None, None, None, None, None));
         ConfigChange::Group(group).enter(&mut config);
         config
     }

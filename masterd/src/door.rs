@@ -1,7 +1,7 @@
 //! How requests of clients come in and are answered.
 //!
 //! In reading order: `metered` counts; `guard` lets in who may, by
-//! `access` and [`users`], and writes [`audit_log`]; `router` gives a request to the master wherever it is,
+//! `access`, `tenants` and [`users`], and writes [`audit_log`]; `router` gives a request to the master wherever it is,
 //! by `forwarding_client` and `forwarding_server`. Else `redirect` says where to go; [`service`] answers
 //! it. [`query_opcodes`] and [`lists`] are lists as opcodes and as rows; `metrics_page` is what
 //! Prometheus gets.

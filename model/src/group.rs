@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::{Builder, Uuid};
 
+use crate::instance::group::GroupSettings;
 use crate::time::Timestamp;
 
 /// Name of the group that every cluster begins with.
@@ -40,6 +41,9 @@ pub struct Group {
     /// Free words.
     #[serde(default)]
     pub tags: Vec<String>,
+    /// Its own settings for instances and nodes.
+    #[serde(default, skip_serializing_if = "GroupSettings::is_empty")]
+    pub settings: GroupSettings,
 }
 
 impl Group {
@@ -54,6 +58,7 @@ impl Group {
             ctime,
             mtime: ctime,
             tags: Vec::new(),
+            settings: GroupSettings::default(),
         }
     }
 

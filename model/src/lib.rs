@@ -6,8 +6,8 @@
 //! on, and [`json`] reads what people write. The table of an opcode's states, from which that of a job
 //! is derived, is [`status`]. Jobs change [`cluster`], [`group`], [`node`], [`tag`], [`machine`],
 //! [`image`], [`asset`], [`kernel`], [`bmc`], [`inventory`], [`ipam`], [`network`], [`host`],
-//! [`boot_template`], [`disk_key`], [`blob`], [`dhcp`], [`rack`], [`shares`], [`switch`], [`tenant`], [`vault`]
-//! and [`token`]. A node joins by [`enrol`]; one start of a machine is [`power_cycle`] and [`timeline`]. The table of
+//! [`boot_template`], [`disk_key`], [`blob`], [`dhcp`], [`rack`], [`shares`], [`switch`], [`tenant`],
+//! [`instance`], [`vault`] and [`token`]. A node joins by [`enrol`]; one start of a machine is [`power_cycle`] and [`timeline`]. The table of
 //! everything that an operator can ask for is [`opcode`]. The rights to ask are in [`access`], the
 //! outcome is in [`job`], and [`audit`] tells who did what ([`asker`]). Every node keeps [`ssconf`] in
 //! files; the rules in [`filter`] hold jobs back. A node may be master by [`role_check`]; the state of
@@ -46,6 +46,7 @@ pub mod enrol;
 pub mod group;
 pub mod host;
 pub mod image;
+pub mod instance;
 pub mod inventory;
 pub mod ipam;
 pub mod machine;

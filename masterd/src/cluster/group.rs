@@ -5,6 +5,7 @@ pub mod fields;
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::group::Group;
+use model::instance::group::{GroupSettings, GroupTold};
 use model::node::Node;
 use model::opcode::{
     GroupAdd, GroupAssignNodes, GroupRemove, GroupRename, GroupSetParams, SubmittedJobs,
@@ -30,13 +31,34 @@ fn lock(name: &str, level: Level, config: &Config) -> Result<Wanted, Exception> 
 }
 
 /// Refuses what no group of this version has. Ganeti's clients send empty ones where none is given.
-fn without(params: [&Option<Value>; 5]) -> Result<(), Exception> {
+fn without(params: [&Option<Value>; 2]) -> Result<(), Exception> {
     if params.into_iter().flatten().all(|value| *value == json!({})) {
         return Ok(());
     }
-    let text = "this version cannot set ndparams, diskparams, hv_state, disk_state or ipolicy of a \
-                node group; leave them out";
+    let text = "this version cannot set hv_state or disk_state of a node group; leave them out";
     refused(text.to_owned(), ErrorCode::WrongInput)
+}
+
+fn of_add(op: &GroupAdd) -> GroupTold<'_> {
+    let GroupAdd { ndparams, diskparams, ipolicy, .. } = op;
+    let (ndparams, ipolicy) = (ndparams.as_ref(), ipolicy.as_ref());
+    GroupTold { ndparams, diskparams: diskparams.as_ref(), ipolicy }
+}
+
+fn of_change(op: &GroupSetParams) -> GroupTold<'_> {
+    let GroupSetParams { ndparams, diskparams, ipolicy, .. } = op;
+    let (ndparams, ipolicy) = (ndparams.as_ref(), ipolicy.as_ref());
+    GroupTold { ndparams, diskparams: diskparams.as_ref(), ipolicy }
+}
+
+/// The settings of a group after a change.
+fn told(
+    own: &GroupSettings,
+    told: GroupTold<'_>,
+    config: &Config,
+) -> Result<GroupSettings, Exception> {
+    let changed = own.changed(told, &config.instance_settings());
+    changed.map_err(|error| Exception::prereq(error.to_string(), ErrorCode::WrongInput))
 }
 
 /// Refuses a name by which another group is known.
@@ -72,8 +94,8 @@ impl LogicalUnit for GroupAdd {
     }
 
     async fn check(&self, context: &mut Context) -> Result<(), Failure> {
-        let Self { ndparams, diskparams, hv_state, disk_state, ipolicy, .. } = self;
-        without([ndparams, diskparams, hv_state, disk_state, ipolicy])?;
+        without([&self.hv_state, &self.disk_state])?;
+        told(&GroupSettings::default(), of_add(self), &context.config())?;
         Ok(is_free(&context.config(), &self.group_name)?)
     }
 
@@ -93,6 +115,7 @@ impl LogicalUnit for GroupAdd {
                 ctime: now,
                 mtime: now,
                 tags: Vec::new(),
+                settings: told(&GroupSettings::default(), of_add(&self), config)?,
             };
             // From now on there are documents of groups, and the first one is no longer understood.
             let first = config.groups.values().filter(|group| group.is_first());
@@ -173,11 +196,15 @@ impl LogicalUnit for GroupSetParams {
         lock(&self.group_name, level, config)
     }
 
-    async fn check(&self, _context: &mut Context) -> Result<(), Failure> {
-        let Self { ndparams, diskparams, hv_state, disk_state, ipolicy, .. } = self;
-        let params = [ndparams, diskparams, hv_state, disk_state, ipolicy];
-        without(params)?;
-        if self.alloc_policy.is_none() && params.into_iter().all(Option::is_none) {
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        without([&self.hv_state, &self.disk_state])?;
+        let config = context.config();
+        told(&config.group(&self.group_name)?.settings, of_change(self), &config)?;
+        let is_told = [&self.hv_state, &self.disk_state].into_iter().any(Option::is_some)
+            || self.ndparams.is_some()
+            || self.diskparams.is_some()
+            || self.ipolicy.is_some();
+        if self.alloc_policy.is_none() && !is_told {
             let text = "Please pass at least one modification".to_owned();
             return Err(Exception::prereq(text, ErrorCode::WrongInput).into());
         }
@@ -187,11 +214,36 @@ impl LogicalUnit for GroupSetParams {
     async fn exec(self, (): (), context: &mut Context) -> Result<Vec<(String, Value)>, Failure> {
         let now = context.now();
         let set = move |config: &Config| {
-            let Some(policy) = self.alloc_policy else { return Ok((Vec::new(), Vec::new())) };
-            let change = changed(config.group(&self.group_name)?, now, |group| {
-                group.alloc_policy = policy;
+            let group = config.group(&self.group_name)?;
+            let settings = told(&group.settings, of_change(&self), config)?;
+            let mut said = Vec::new();
+            said.extend(self.alloc_policy.map(|policy| ("alloc_policy", json!(policy))));
+            let is_told = |told: bool, name, value| told.then_some((name, value));
+            let own = &settings;
+            said.extend(is_told(
+                own.ndparams != group.settings.ndparams,
+                "ndparams",
+                json!(own.ndparams),
+            ));
+            said.extend(is_told(
+                own.diskparams != group.settings.diskparams,
+                "diskparams",
+                json!(own.diskparams),
+            ));
+            said.extend(is_told(
+                own.ipolicy != group.settings.ipolicy,
+                "ipolicy",
+                json!(own.ipolicy),
+            ));
+            if said.is_empty() {
+                return Ok((Vec::new(), Vec::new()));
+            }
+            let change = changed(group, now, |group| {
+                group.alloc_policy = self.alloc_policy.unwrap_or(group.alloc_policy);
+                group.settings = settings;
             });
-            Ok((vec![change], vec![("alloc_policy".to_owned(), json!(policy))]))
+            let said = said.into_iter().map(|(name, value)| (name.to_owned(), value));
+            Ok((vec![change], said.collect()))
         };
         context.transact(set).await
     }

@@ -2,6 +2,7 @@
 
 pub mod fields;
 pub mod info;
+pub mod instances;
 
 use std::collections::BTreeSet;
 
@@ -82,6 +83,7 @@ impl LogicalUnit for ClusterSetParams {
             seen_by_all(&config)?;
         }
         master_ip::checked(self, &config)?;
+        instances::changed(self, &config)?;
         Ok(())
     }
 
@@ -96,6 +98,7 @@ impl LogicalUnit for ClusterSetParams {
                 master_ip::checked(&self, config)?;
                 let master_ip = master_ip::wanted_ip(&self, &config.cluster)
                     .map_err(|told| Exception::prereq(told, ErrorCode::WrongInput))?;
+                let settings = instances::changed(&self, config)?;
                 let old = config.cluster.as_ref().clone();
                 let keep = |new: Option<u32>, old| new.unwrap_or(old);
                 let cluster = Cluster {
@@ -118,7 +121,9 @@ impl LogicalUnit for ClusterSetParams {
                     overridden: old.overridden.filter(|_| !self.override_seen),
                     ..old
                 };
-                Ok((vec![ConfigChange::Cluster(cluster)], ()))
+                let mut changes = vec![ConfigChange::Cluster(cluster)];
+                changes.extend(settings.map(ConfigChange::InstanceSettings));
+                Ok((changes, ()))
             })
             .await?;
         tell_if_alone(context, voted).await;

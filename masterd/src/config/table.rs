@@ -15,6 +15,7 @@ use model::dhcp::DhcpConfig;
 use model::disk_key::{DiskKey, DiskKeyId};
 use model::group::Group;
 use model::image::{Image, ImageId, RemovedImage};
+use model::instance::InstanceSettings;
 use model::ipam::IpamConfig;
 use model::kernel::KernelParameters;
 use model::machine::{LastBoot, Machine, node_uuid};
@@ -218,6 +219,10 @@ configuration! {
         /// Which configuration ports have when; none before some is said.
         port_policy: Option<Arc<PortPolicy>> {
             change: PortPolicy(PortPolicy), at: "config/ports",
+        }
+        /// Settings for instances; the defaults before some are set.
+        instance_settings: Option<Arc<InstanceSettings>> {
+            change: InstanceSettings(InstanceSettings), at: "config/instances",
         }
     }
     many {

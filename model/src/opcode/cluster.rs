@@ -1,9 +1,12 @@
 //! Core: opcodes on the cluster itself.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::image::BootTarget;
+use crate::instance::settings::{ListChange, Told, UidRange};
 
 /// Parameters of `OP_CLUSTER_POST_INIT`: none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -146,12 +149,86 @@ cluster_set_params! {
     /// parameters.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     override_seen: bool,
+    /// Hypervisors that instances may have, the usual one first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enabled_hypervisors: Option<Box<Vec<String>>>,
+    /// Parameters of hypervisors, by their names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hvparams: Option<Box<BTreeMap<String, Told>>>,
+    /// Parameters of hypervisors by operating system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    os_hvp: Option<Box<BTreeMap<String, BTreeMap<String, Told>>>>,
+    /// Backend parameters of instances.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beparams: Option<Box<Told>>,
+    /// Parameters of NICs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nicparams: Option<Box<Told>>,
+    /// Parameters of nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ndparams: Option<Box<Told>>,
+    /// Parameters of disks, by template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diskparams: Option<Box<BTreeMap<String, Told>>>,
+    /// Parameters of operating systems.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    osparams: Option<Box<BTreeMap<String, Told>>>,
+    /// Limits of instances; parts that are left out stay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ipolicy: Option<Box<Told>>,
+    /// Disk templates that instances may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enabled_disk_templates: Option<Box<Vec<String>>>,
+    /// The volume group of LVM; empty for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vg_name: Option<Box<String>>,
+    /// The program that DRBD's module calls; empty for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drbd_helper: Option<Box<String>>,
+    /// The directory of disks that are files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_storage_dir: Option<Box<String>>,
+    /// The same on storage that all nodes share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_file_storage_dir: Option<Box<String>>,
+    /// The same on Gluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gluster_storage_dir: Option<Box<String>>,
+    /// The program that places instances; empty for the built-in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_iallocator: Option<Box<String>>,
+    /// Its parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_iallocator_params: Option<Box<Told>>,
+    /// Users for processes of instances, in place of those before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid_pool: Option<Box<Vec<UidRange>>>,
+    /// Further ranges of such users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    add_uids: Option<Box<Vec<UidRange>>>,
+    /// Ranges that are such no more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remove_uids: Option<Box<Vec<UidRange>>>,
+    /// Volumes that are nobody's business, by regular expressions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved_lvs: Option<Box<Vec<String>>>,
+    /// Operating systems that lists leave out: `add` or `remove`, and the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden_os: Option<Box<Vec<ListChange>>>,
+    /// Operating systems that nobody may choose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blacklisted_os: Option<Box<Vec<ListChange>>>,
+    /// Whether new disks are wiped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prealloc_wipe_disks: Option<bool>,
+    /// Whether an instance that its own user shuts down stays so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enabled_user_shutdown: Option<bool>,
+    /// Kept for Ganeti's clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    maintain_node_health: Option<bool>,
     ;
-    hv_state, disk_state, vg_name, enabled_hypervisors, hvparams, beparams, os_hvp, osparams,
-    osparams_private_cluster, nicparams, ndparams, diskparams, ipolicy, uid_pool, add_uids,
-    remove_uids, maintain_node_health, prealloc_wipe_disks, drbd_helper, default_iallocator,
-    default_iallocator_params, reserved_lvs, hidden_os, blacklisted_os, use_external_mip_script,
-    enabled_disk_templates, modify_etc_hosts, file_storage_dir, shared_file_storage_dir,
-    gluster_storage_dir, install_image, instance_communication_network, zeroing_image,
-    compression_tools, enabled_user_shutdown, enabled_data_collectors, data_collector_interval,
+    hv_state, disk_state, osparams_private_cluster, use_external_mip_script, modify_etc_hosts,
+    install_image, instance_communication_network, zeroing_image, compression_tools,
+    enabled_data_collectors, data_collector_interval,
 }

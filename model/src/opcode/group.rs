@@ -1,10 +1,13 @@
 //! Core: opcodes on node groups. They take Ganeti's parameters.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Word;
 use crate::group::AllocPolicy;
+use crate::instance::settings::Told;
 
 /// Parameters of `OP_GROUP_ADD`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,21 +18,21 @@ pub struct GroupAdd {
     /// Whether new instances are put there; null means preferred.
     #[serde(default)]
     pub alloc_policy: Option<AllocPolicy>,
-    /// Sent by Ganeti's client; must be null or empty.
+    /// Parameters of its nodes.
     #[serde(default)]
-    pub ndparams: Option<Value>,
-    /// Sent by Ganeti's client; must be null or empty.
+    pub ndparams: Option<Told>,
+    /// Parameters of disks, by template.
     #[serde(default)]
-    pub diskparams: Option<Value>,
+    pub diskparams: Option<BTreeMap<String, Told>>,
     /// Sent by Ganeti's client; must be null or empty.
     #[serde(default)]
     pub hv_state: Option<Value>,
     /// Sent by Ganeti's client; must be null or empty.
     #[serde(default)]
     pub disk_state: Option<Value>,
-    /// Sent by Ganeti's client; must be null or empty.
+    /// Limits of instances; parts that are left out stay.
     #[serde(default)]
-    pub ipolicy: Option<Value>,
+    pub ipolicy: Option<Told>,
 }
 
 /// Parameters of `OP_GROUP_SET_PARAMS`. A parameter that is null stays as it is.
@@ -41,21 +44,21 @@ pub struct GroupSetParams {
     /// Whether new instances are put there.
     #[serde(default)]
     pub alloc_policy: Option<AllocPolicy>,
-    /// Sent by Ganeti's client; must be null or empty.
+    /// Parameters of its nodes.
     #[serde(default)]
-    pub ndparams: Option<Value>,
-    /// Sent by Ganeti's client; must be null or empty.
+    pub ndparams: Option<Told>,
+    /// Parameters of disks, by template.
     #[serde(default)]
-    pub diskparams: Option<Value>,
+    pub diskparams: Option<BTreeMap<String, Told>>,
     /// Sent by Ganeti's client; must be null or empty.
     #[serde(default)]
     pub hv_state: Option<Value>,
     /// Sent by Ganeti's client; must be null or empty.
     #[serde(default)]
     pub disk_state: Option<Value>,
-    /// Sent by Ganeti's client; must be null or empty.
+    /// Limits of instances; parts that are left out stay.
     #[serde(default)]
-    pub ipolicy: Option<Value>,
+    pub ipolicy: Option<Told>,
 }
 
 /// Parameters of `OP_GROUP_REMOVE`.

@@ -364,6 +364,11 @@ fn nodes_groups_and_the_cluster_are_shown_alike() {
     // Ours shows more of a node, and nothing of where Ganeti's programs look for scripts.
     let (theirs, ours) = (both.theirs("gnt-node info"), both.ours("gnt-node info"));
     assert!(ours.ok().starts_with(theirs.ok().trim_end_matches('\n')), "{ours:?} {theirs:?}");
+    same_cluster(&both);
+}
+
+/// Both show the same of the cluster, but where Ganeti's programs look for scripts.
+fn same_cluster(both: &Both) {
     let (theirs, ours) = (both.theirs("gnt-cluster info"), both.ours("gnt-cluster info"));
     let paths = |line: &&str| !line.contains("search path:");
     let theirs: Vec<&str> = theirs.ok().lines().filter(paths).collect();
@@ -372,6 +377,46 @@ fn nodes_groups_and_the_cluster_are_shown_alike() {
     theirs.sort_unstable();
     ours.sort_unstable();
     assert_eq!(ours, theirs);
+}
+
+/// By Ganeti's own commands and by ours, and both show what came of it.
+#[test]
+fn settings_for_instances_are_set_alike() {
+    let Some(both) = Both::begin() else { return };
+    for line in [
+        "gnt-cluster modify --enabled-hypervisors kvm,fake",
+        "gnt-cluster modify -H kvm:acpi=False,kernel_args=quiet,serial_speed=9600",
+        "gnt-cluster modify -B memory=1G,vcpus=2",
+        "gnt-cluster modify -N mode=routed,link=tap7",
+        "gnt-cluster modify -D drbd:resync-rate=1024",
+        "gnt-cluster modify --enabled-disk-templates file,diskless,sharedfile",
+        "gnt-cluster modify --file-storage-dir /srv/disks --shared-file-storage-dir /srv/shared",
+        "gnt-cluster modify --ipolicy-vcpu-ratio 8 --ipolicy-spindle-ratio 16",
+        "gnt-cluster modify --ipolicy-std-specs \
+         memory-size=256,cpu-count=2,disk-count=1,disk-size=2048,nic-count=1,spindle-use=1",
+        "gnt-cluster modify --uid-pool 2000-2999,5000",
+        "gnt-cluster modify --user-shutdown yes --prealloc-wipe-disks yes",
+        "gnt-group modify --ipolicy-vcpu-ratio 6 default",
+        "gnt-group modify -D plain:stripes=2 default",
+    ] {
+        for ended in [both.theirs(line), both.ours(line)] {
+            assert_eq!(ended.code(), 0, "{line}: {ended:?}");
+        }
+        same_cluster(&both);
+    }
+    both.compare("gnt-group info default", Agree::Fully);
+    for (line, told) in [
+        ("gnt-cluster modify -H kvm:serial_speed=0", "serial_speed: `0` is not a number from 1"),
+        ("gnt-cluster modify -H vmware:acpi=no", "vmware"),
+        ("gnt-cluster modify -B minmem=4G", "minmem 4096 MiB is more than maxmem 1024 MiB"),
+        ("gnt-cluster modify --enabled-disk-templates plain", "needs a volume group"),
+        ("gnt-group modify --ipolicy-vcpu-ratio 0.5 default", "vcpu-ratio"),
+    ] {
+        let refused = both.ours(line);
+        assert!(refused.failed(1).contains(told), "{line}: {refused:?}");
+    }
+    let _again = both.ours("gnt-cluster modify -H kvm:-acpi -B vcpus=default").ok();
+    same_cluster(&both);
 }
 
 /// Each sets the same, on a node that the other has set back.

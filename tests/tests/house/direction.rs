@@ -57,6 +57,7 @@ const UNRESTRICTED: &[&str] = &["tests"];
 const MODEL_LIBRARIES: &[&str] = &[
     "base64",
     "hex",
+    "regex",
     "semver",
     "serde",
     "serde_json",

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use model::group::Group;
-use serde_json::Map;
+use model::instance::InstanceSettings;
 
-use crate::cluster::params;
+use crate::cluster::settings::info::templates;
 use crate::config::Config;
 use crate::units::list::seconds;
 use crate::units::list::{Cell, Field, fields, json};
@@ -18,38 +18,45 @@ pub struct GroupRow {
     pub config: Arc<Config>,
 }
 
+impl GroupRow {
+    /// The settings that count in it.
+    fn settings(&self) -> InstanceSettings {
+        self.config.instance_settings().in_group(&self.group.settings)
+    }
+}
+
 /// The table.
 pub const FIELDS: &[Field<GroupRow>] = fields! {
     "alloc_policy", "AllocPolicy", Text, "Whether instances are put there",
         |r| json(&r.group.alloc_policy);
     "ctime", "CTime", Timestamp, "When it was made", |r| json(&seconds(r.group.ctime));
     "custom_diskparams", "CustomDiskParameters", Other, "Disk parameters of its own",
-        |_| Cell::normal(Map::new());
+        |r| json(&r.group.settings.diskparams);
     "custom_ipolicy", "CustomInstancePolicy", Other, "Instance policy of its own",
-        |_| Cell::normal(Map::new());
+        |r| json(&r.group.settings.ipolicy);
     "custom_ndparams", "CustomNDParams", Other, "Node parameters of its own",
-        |_| Cell::normal(Map::new());
+        |r| json(&r.group.settings.ndparams);
     "diskparams", "DiskParameters", Other, "Merged disk parameters",
-        |_| Cell::normal(params::disks());
+        |r| json(&templates(&r.settings()));
     "ipolicy", "InstancePolicy", Other, "Merged instance policy",
-        |_| Cell::normal(params::instance_policy());
+        |r| json(&r.settings().ipolicy);
     "mtime", "MTime", Timestamp, "When it last changed", |r| json(&seconds(r.group.mtime));
     "name", "Group", Text, "Group name", |r| Cell::normal(r.group.name.as_str());
     "ndp/cpu_speed", "ndp/cpu_speed", Float, "Relative speed of processors",
-        |_| params::node_cell("cpu_speed");
+        |r| Cell::optional(r.settings().node().remove("cpu_speed"));
     "ndp/exclusive_storage", "ExclusiveStorage", Bool, "No shared spindles",
-        |_| params::node_cell("exclusive_storage");
+        |r| Cell::optional(r.settings().node().remove("exclusive_storage"));
     "ndp/oob_program", "OutOfBandProgram", Other, "Program that switches power",
-        |_| params::node_cell("oob_program");
-    "ndp/ovs", "OpenvSwitch", Bool, "Whether Open vSwitch is set up", |_| params::node_cell("ovs");
+        |r| Cell::optional(r.settings().node().remove("oob_program"));
+    "ndp/ovs", "OpenvSwitch", Bool, "Whether Open vSwitch is set up", |r| Cell::optional(r.settings().node().remove("ovs"));
     "ndp/ovs_link", "OpenvSwitchLink", Other, "Uplink of Open vSwitch",
-        |_| params::node_cell("ovs_link");
+        |r| Cell::optional(r.settings().node().remove("ovs_link"));
     "ndp/ovs_name", "OpenvSwitchName", Other, "Name of the virtual switch",
-        |_| params::node_cell("ovs_name");
+        |r| Cell::optional(r.settings().node().remove("ovs_name"));
     "ndp/spindle_count", "SpindleCount", Number, "Number of spindles",
-        |_| params::node_cell("spindle_count");
-    "ndp/ssh_port", "ndp/ssh_port", Number, "Port of SSH", |_| params::node_cell("ssh_port");
-    "ndparams", "NDParams", Other, "Merged node parameters", |_| json(params::node());
+        |r| Cell::optional(r.settings().node().remove("spindle_count"));
+    "ndp/ssh_port", "ndp/ssh_port", Number, "Port of SSH", |r| Cell::optional(r.settings().node().remove("ssh_port"));
+    "ndparams", "NDParams", Other, "Merged node parameters", |r| json(&r.settings().node());
     "node_cnt", "Nodes", Number, "Number of nodes",
         |r| Cell::normal(r.config.nodes_of(&r.group).count());
     "node_list", "NodeList", Other, "List of nodes", |r| {

@@ -9,7 +9,6 @@ use rpc::calls::NodeFacts;
 use serde_json::Map;
 
 use crate::agents::contacts::Contact;
-use crate::cluster::params;
 use crate::config::Config;
 use crate::units::list::{Cell, CellStatus, Field, fields, json, seconds};
 
@@ -109,20 +108,20 @@ pub const FIELDS: &[Field<NodeRow>] = fields! {
     "mtotal", "MTotal", Unit, "Total amount of memory", |r| r.live(|f| f.memory_total_mib);
     host "name", "Node", Text, "Node name", |r| Cell::normal(r.node.name.as_str());
     "ndp/cpu_speed", "ndp/cpu_speed", Float, "Relative speed of processors",
-        |_| params::node_cell("cpu_speed");
+        |r| Cell::optional(r.config.node_parameters(&r.node).remove("cpu_speed"));
     "ndp/exclusive_storage", "ExclusiveStorage", Bool, "No shared spindles",
-        |_| params::node_cell("exclusive_storage");
+        |r| Cell::optional(r.config.node_parameters(&r.node).remove("exclusive_storage"));
     "ndp/oob_program", "OutOfBandProgram", Other, "Program that switches power",
-        |_| params::node_cell("oob_program");
-    "ndp/ovs", "OpenvSwitch", Bool, "Whether Open vSwitch is set up", |_| params::node_cell("ovs");
+        |r| Cell::optional(r.config.node_parameters(&r.node).remove("oob_program"));
+    "ndp/ovs", "OpenvSwitch", Bool, "Whether Open vSwitch is set up", |r| Cell::optional(r.config.node_parameters(&r.node).remove("ovs"));
     "ndp/ovs_link", "OpenvSwitchLink", Other, "Uplink of Open vSwitch",
-        |_| params::node_cell("ovs_link");
+        |r| Cell::optional(r.config.node_parameters(&r.node).remove("ovs_link"));
     "ndp/ovs_name", "OpenvSwitchName", Other, "Name of the virtual switch",
-        |_| params::node_cell("ovs_name");
+        |r| Cell::optional(r.config.node_parameters(&r.node).remove("ovs_name"));
     "ndp/spindle_count", "SpindleCount", Number, "Number of spindles",
-        |_| params::node_cell("spindle_count");
-    "ndp/ssh_port", "ndp/ssh_port", Number, "Port of SSH", |_| params::node_cell("ssh_port");
-    "ndparams", "NodeParameters", Other, "Merged node parameters", |_| json(params::node());
+        |r| Cell::optional(r.config.node_parameters(&r.node).remove("spindle_count"));
+    "ndp/ssh_port", "ndp/ssh_port", Number, "Port of SSH", |r| Cell::optional(r.config.node_parameters(&r.node).remove("ssh_port"));
+    "ndparams", "NodeParameters", Other, "Merged node parameters", |r| json(&r.config.node_parameters(&r.node));
     "offline", "Offline", Bool, "Whether node is marked offline", |r| r.is(NodeRole::Offline);
     "pinst_cnt", "Pinst", Number, "Number of instances with this node as primary",
         |_| Cell::normal(0);

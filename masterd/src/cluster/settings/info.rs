@@ -1,9 +1,12 @@
 //! Core: what `QueryClusterInfo` and `OP_CLUSTER_QUERY` tell, with every key that Ganeti's clients
 //! look for.
 
+use std::collections::BTreeMap;
+
+use model::instance::parameters::DISK_TEMPLATES;
+use model::instance::{InstanceSettings, Parameters};
 use serde_json::{Map, Value, json};
 
-use crate::cluster::params;
 use crate::config::Config;
 use crate::units::list::seconds;
 
@@ -63,46 +66,63 @@ pub fn describe(config: &Config) -> Value {
         "uuid": cluster.uuid,
         "tags": cluster.tags,
     });
-    if let (Value::Object(info), Value::Object(known)) = (&mut info, known) {
-        info.extend(known);
+    for further in [known, of_instances(&config.instance_settings())] {
+        if let (Value::Object(info), Value::Object(further)) = (&mut info, further) {
+            info.extend(further);
+        }
     }
     info
 }
 
-/// The values for instances, in the shape that clients expect while there are no instances.
+/// Parameters of disks by template, filled.
+pub(crate) fn templates(settings: &InstanceSettings) -> BTreeMap<&'static str, Parameters> {
+    DISK_TEMPLATES.iter().map(|(name, _)| (*name, settings.template(name))).collect()
+}
+
+/// What is set for instances.
+fn of_instances(settings: &InstanceSettings) -> Value {
+    let by_name = |names: &[String], of: &dyn Fn(&str) -> Parameters| -> Map<String, Value> {
+        names.iter().map(|name| (name.clone(), json!(of(name)))).collect()
+    };
+    let hypervisors = &settings.enabled_hypervisors;
+    json!({
+        "default_hypervisor": hypervisors.first(),
+        "enabled_hypervisors": hypervisors,
+        "hvparams": by_name(hypervisors, &|name| settings.hypervisor(name)),
+        "os_hvp": settings.os_hvp,
+        "beparams": {"default": settings.backend()},
+        "osparams": settings.osparams,
+        "ipolicy": settings.ipolicy,
+        "nicparams": {"default": settings.nic()},
+        "ndparams": settings.node(),
+        "diskparams": templates(settings),
+        "volume_group_name": settings.volume_group_name,
+        "drbd_usermode_helper": settings.drbd_usermode_helper,
+        "file_storage_dir": settings.file_storage_dir,
+        "shared_file_storage_dir": settings.shared_file_storage_dir,
+        "gluster_storage_dir": settings.gluster_storage_dir,
+        "maintain_node_health": settings.maintain_node_health,
+        "uid_pool": settings.uid_pool,
+        "default_iallocator": settings.default_iallocator,
+        "default_iallocator_params": settings.default_iallocator_params,
+        "reserved_lvs": settings.reserved_lvs,
+        "prealloc_wipe_disks": settings.prealloc_wipe_disks,
+        "hidden_os": settings.hidden_os,
+        "blacklisted_os": settings.blacklisted_os,
+        "enabled_disk_templates": settings.enabled_disk_templates,
+        "enabled_user_shutdown": settings.enabled_user_shutdown,
+    })
+}
+
+/// The values that no opcode can set yet, in the shape that clients expect.
 fn unused() -> Value {
     json!({
-        "default_hypervisor": "kvm",
-        "enabled_hypervisors": ["kvm"],
-        "hvparams": params::hypervisors(),
-        "os_hvp": {},
-        "beparams": {"default": params::sources()},
-        "osparams": {},
-        "ipolicy": params::instance_policy(),
-        "nicparams": {"default": {"mode": "bridged", "link": "xen-br0", "vlan": ""}},
-        "ndparams": params::node(),
-        "diskparams": params::disks(),
         "use_external_mip_script": false,
-        "volume_group_name": null,
-        "drbd_usermode_helper": null,
-        "file_storage_dir": "",
-        "shared_file_storage_dir": "",
-        "gluster_storage_dir": "",
-        "maintain_node_health": false,
-        "uid_pool": [],
-        "default_iallocator": "",
-        "default_iallocator_params": {},
-        "reserved_lvs": [],
         "primary_ip_version": 4,
-        "prealloc_wipe_disks": false,
-        "hidden_os": [],
-        "blacklisted_os": [],
-        "enabled_disk_templates": ["file"],
         "install_image": "",
         "instance_communication_network": "",
         "zeroing_image": "",
         "compression_tools": ["gzip", "gzip-fast", "gzip-slow"],
-        "enabled_user_shutdown": false,
         "enabled_data_collectors": for_each_collector(&json!(false)),
         "data_collector_interval": for_each_collector(&json!(COLLECTOR_INTERVAL_US)),
         "modify_ssh_setup": false,
