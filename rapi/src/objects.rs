@@ -16,8 +16,10 @@ use crate::routes::Routes;
 
 /// A kind of objects.
 #[derive(Debug, Clone, Copy)]
-struct Kind {
+struct ObjectKind {
     what: What,
+    /// The parameter that has its name in opcodes on it.
+    key: &'static str,
     /// The beginning of its documents' names at the master.
     below: &'static str,
     fields: &'static [&'static str],
@@ -27,8 +29,9 @@ struct Kind {
     withheld: &'static [&'static str],
 }
 
-const SWITCHES: Kind = Kind {
+const SWITCHES: ObjectKind = ObjectKind {
     what: What::Switch,
+    key: "switch_name",
     below: "switches",
     fields: &[
         "name",
@@ -50,8 +53,9 @@ const SWITCHES: Kind = Kind {
     observed: &["state", "port_states"],
     withheld: &[],
 };
-const PORTS: Kind = Kind {
+const PORTS: ObjectKind = ObjectKind {
     what: What::Port,
+    key: "ports",
     below: "switch-ports",
     fields: &[
         "name",
@@ -76,8 +80,9 @@ const PORTS: Kind = Kind {
     observed: &["actual", "heard"],
     withheld: &["heard", "contradiction"],
 };
-const CONFIGURATIONS: Kind = Kind {
+const CONFIGURATIONS: ObjectKind = ObjectKind {
     what: What::PortConfiguration,
+    key: "configuration_name",
     below: "port-configurations",
     fields: &[
         "name",
@@ -94,8 +99,9 @@ const CONFIGURATIONS: Kind = Kind {
     observed: &["users"],
     withheld: &[],
 };
-const TENANTS: Kind = Kind {
+const TENANTS: ObjectKind = ObjectKind {
     what: What::Tenant,
+    key: "tenant_name",
     below: "tenants",
     fields: &[
         "name",
@@ -122,19 +128,18 @@ const CONFIGURATION: &str = "/api/v1/port-configurations/{name}";
 const TENANT: &str = "/api/v1/tenants/{name}";
 const TENANTS_MACHINE: &str = "/api/v1/tenants/{name}/machines/{serial}";
 const INTENT: &str = "/api/v1/provision/{serial}";
+
 /// Adds the routes.
 pub fn add(routes: Routes) -> Routes {
     routes
         .get("/api/v1/switches", "List switches", |asked| list(SWITCHES, asked))
-        .post("/api/v1/switches", "Add a switch", |asked| {
-            add_one("OP_SWITCH_ADD", "switch_name", asked)
-        })
+        .post("/api/v1/switches", "Add a switch", |asked| add_one(SWITCHES, "OP_SWITCH_ADD", asked))
         .get(SWITCH, "Show a switch", |Path(name), asked| one(SWITCHES, name, asked))
         .put(SWITCH, "Change a switch", |Path(name), asked| {
-            change((SWITCHES, "OP_SWITCH_SET_PARAMS", "switch_name"), name, asked)
+            change(SWITCHES, "OP_SWITCH_SET_PARAMS", name, asked)
         })
         .delete(SWITCH, "Remove a switch", |Path(name), asked| {
-            remove((SWITCHES, "OP_SWITCH_REMOVE", "switch_name"), name, asked)
+            remove(SWITCHES, "OP_SWITCH_REMOVE", name, asked)
         })
         .get("/api/v1/ports", "List ports of switches", |asked| list(PORTS, asked))
         .get(PORT, "Show a port", |Path(port), asked| one(PORTS, path_of(port), asked))
@@ -147,20 +152,17 @@ pub fn add(routes: Routes) -> Routes {
             one(CONFIGURATIONS, name, asked)
         })
         .delete(CONFIGURATION, "Remove a configuration of ports", |Path(name), asked| {
-            let op = "OP_PORT_CONFIGURATION_REMOVE";
-            remove((CONFIGURATIONS, op, "configuration_name"), name, asked)
+            remove(CONFIGURATIONS, "OP_PORT_CONFIGURATION_REMOVE", name, asked)
         })
         .put(INTENT, "Have a machine deploy, clean, rescue or retire", provision)
         .get("/api/v1/tenants", "List tenants", |asked| list(TENANTS, asked))
-        .post("/api/v1/tenants", "Add a tenant", |asked| {
-            add_one("OP_TENANT_ADD", "tenant_name", asked)
-        })
+        .post("/api/v1/tenants", "Add a tenant", |asked| add_one(TENANTS, "OP_TENANT_ADD", asked))
         .get(TENANT, "Show a tenant", |Path(name), asked| one(TENANTS, name, asked))
         .put(TENANT, "Change a tenant", |Path(name), asked| {
-            change((TENANTS, "OP_TENANT_SET_PARAMS", "tenant_name"), name, asked)
+            change(TENANTS, "OP_TENANT_SET_PARAMS", name, asked)
         })
         .delete(TENANT, "Remove a tenant", |Path(name), asked| {
-            remove((TENANTS, "OP_TENANT_REMOVE", "tenant_name"), name, asked)
+            remove(TENANTS, "OP_TENANT_REMOVE", name, asked)
         })
         .put(TENANTS_MACHINE, "Give a machine to a tenant", |Path(names), asked| {
             hand("OP_TENANT_GIVE", names, asked)
@@ -174,7 +176,7 @@ fn path_of((switch, port): (String, String)) -> String {
     format!("{switch}/{port}")
 }
 
-impl Kind {
+impl ObjectKind {
     async fn objects(
         self,
         asked: &RouteRequest,
@@ -208,11 +210,11 @@ impl Kind {
     }
 }
 
-async fn list(kind: Kind, asked: RouteRequest) -> Answer {
+async fn list(kind: ObjectKind, asked: RouteRequest) -> Answer {
     Ok(json(kind.objects(&asked, None).await?))
 }
 
-async fn one(kind: Kind, name: String, asked: RouteRequest) -> Answer {
+async fn one(kind: ObjectKind, name: String, asked: RouteRequest) -> Answer {
     let object = kind.object(&asked, &name).await?;
     Ok(asked.object(&object, kind.observed))
 }
@@ -226,51 +228,55 @@ fn parameters(asked: &RouteRequest) -> Result<Map<String, Value>, Refusal> {
     }
 }
 
+/// Takes the name of a new object out of its body.
+fn name_of(body: &mut Map<String, Value>) -> Result<Value, Refusal> {
+    body.remove("name").ok_or_else(|| Refusal::bad("`name` is missing"))
+}
+
+/// What a removal says, with `force` where the client says that.
+fn forced(
+    asked: &RouteRequest,
+    mut body: Map<String, Value>,
+) -> Result<Map<String, Value>, Refusal> {
+    if asked.flag("force")? {
+        body.insert("force".to_owned(), true.into());
+    }
+    Ok(body)
+}
+
 /// `POST` of a list: the body has the name of the new object, and the parameters of its opcode.
-async fn add_one(op: &'static str, key: &'static str, asked: RouteRequest) -> Answer {
+async fn add_one(kind: ObjectKind, op: &'static str, asked: RouteRequest) -> Answer {
     let mut body = parameters(&asked)?;
-    let name = body.remove("name");
-    body.insert(key.to_owned(), name.ok_or_else(|| Refusal::bad("`name` is missing"))?);
+    let name = name_of(&mut body)?;
+    body.insert(kind.key.to_owned(), name);
     Ok(json(asked.run(op, body).await?))
 }
 
 /// The name and the other fields of a configuration in one object.
 async fn add_configuration(asked: RouteRequest) -> Answer {
     let mut wanted = parameters(&asked)?;
-    let name = wanted.remove("name").ok_or_else(|| Refusal::bad("`name` is missing"))?;
-    let body = json!({"configuration_name": name, "wanted": wanted});
-    let Value::Object(body) = body else { return Err(Refusal::fault("no object was written")) };
-    Ok(json(asked.run("OP_PORT_CONFIGURATION_ADD", body).await?))
+    let name = name_of(&mut wanted)?;
+    let body = [(CONFIGURATIONS.key.to_owned(), name), ("wanted".to_owned(), wanted.into())];
+    Ok(json(asked.run("OP_PORT_CONFIGURATION_ADD", body.into_iter().collect()).await?))
 }
 
-async fn change(
-    (kind, op, key): (Kind, &'static str, &'static str),
-    name: String,
-    asked: RouteRequest,
-) -> Answer {
+async fn change(kind: ObjectKind, op: &'static str, name: String, asked: RouteRequest) -> Answer {
     kind.condition(&asked, &name).await?;
     let mut body = parameters(&asked)?;
-    body.insert(key.to_owned(), name.into());
+    body.insert(kind.key.to_owned(), name.into());
     Ok(json(asked.run(op, body).await?))
 }
 
-async fn remove(
-    (kind, op, key): (Kind, &'static str, &'static str),
-    name: String,
-    asked: RouteRequest,
-) -> Answer {
+async fn remove(kind: ObjectKind, op: &'static str, name: String, asked: RouteRequest) -> Answer {
     kind.condition(&asked, &name).await?;
-    let mut body = Map::from_iter([(key.to_owned(), name.into())]);
-    if asked.flag("force")? {
-        body.insert("force".to_owned(), true.into());
-    }
+    let body = forced(&asked, Map::from_iter([(kind.key.to_owned(), name.into())]))?;
     Ok(json(asked.run(op, body).await?))
 }
 
 async fn set_port(name: String, asked: RouteRequest) -> Answer {
     PORTS.condition(&asked, &name).await?;
     let mut body = parameters(&asked)?;
-    body.insert("ports".to_owned(), json!([name]));
+    body.insert(PORTS.key.to_owned(), json!([name]));
     Ok(json(asked.run("OP_PORT_SET_PARAMS", body).await?))
 }
 
@@ -286,12 +292,8 @@ async fn provision(Path(serial): Path<String>, asked: RouteRequest) -> Answer {
 
 async fn hand(op: &'static str, (name, serial): (String, String), asked: RouteRequest) -> Answer {
     TENANTS.condition(&asked, &name).await?;
-    let mut body = Map::from_iter([
-        ("tenant_name".to_owned(), name.into()),
-        ("machines".to_owned(), json!([serial])),
-    ]);
-    if asked.flag("force")? {
-        body.insert("force".to_owned(), true.into());
-    }
+    let machines = ("machines".to_owned(), json!([serial]));
+    let body = Map::from_iter([(TENANTS.key.to_owned(), name.into()), machines]);
+    let body = forced(&asked, body)?;
     Ok(json(asked.run(op, body).await?))
 }

@@ -124,7 +124,7 @@ impl Config {
         let machine = behind.served().and_then(|served| self.machines.get(&served.serial));
         let (mut name, mut phase) = self.wanted(port, switch, machine, &policy);
         let of_tenant = port.applied.as_ref().map(|has| &has.configuration);
-        let of_tenant = of_tenant.filter(|name| name.as_str().contains('.'));
+        let of_tenant = of_tenant.filter(|name| self.tenant_of_configuration(name).is_some());
         if let (None, Some(has)) = (&name, of_tenant) {
             // A tenant's VLAN does not stay where nobody wants it any more.
             let role = machine.map(|machine| machine.role.as_str());

@@ -217,6 +217,25 @@ fn settle(config: &mut Config) {
     config.apply(changes);
 }
 
+#[test]
+fn a_dot_in_the_name_of_an_operators_configuration_makes_no_tenants() {
+    let mut config = begin();
+    let lab = testing::port_configuration("lab.1", 7);
+    let settings = config.settings(&lab).unwrap();
+    let applied = Some(Applied { configuration: lab.name.clone(), settings });
+    let port = SwitchPort { applied, ..SwitchPort::new(key(0), NOW) };
+    let serves = serde_json::from_value(json!({"serial": "SN0", "mac": "02:00:00:00:00:01"}));
+    let port = SwitchPort { serves: serves.unwrap(), ..port };
+    let mut machine = config.machine("SN0").unwrap().as_ref().clone();
+    machine.life.state = State::Healthy;
+    config.apply([
+        ConfigChange::PortConfiguration(lab),
+        ConfigChange::SwitchPort(port.clone()),
+        ConfigChange::Machine(machine),
+    ]);
+    assert_eq!(config.desired(&port), Desired::Left, "nobody says anything of it");
+}
+
 proptest! {
     #[test]
     fn a_port_has_what_its_machines_phase_and_its_tenant_allow(

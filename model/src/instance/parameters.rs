@@ -48,7 +48,7 @@ pub const NONE: &str = "none";
 
 /// The type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ParameterKind {
     Bool,
     /// A number from the first to the second.
     Int(i64, i64),
@@ -100,7 +100,7 @@ pub enum Change {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parameter {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: ParameterKind,
     pub usual: Usual,
     pub change: Change,
 }
@@ -125,7 +125,7 @@ pub enum ParameterError {
     ClusterAlone(&'static str),
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ParameterKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bool => f.write_str("`true` or `false`"),
@@ -145,7 +145,7 @@ impl fmt::Display for Kind {
     }
 }
 
-impl Kind {
+impl ParameterKind {
     /// The value in its own form: clients send numbers and flags as text, too.
     fn read(self, given: &Value) -> Option<Value> {
         match (self, given) {
@@ -246,9 +246,10 @@ pub fn read(
             continue;
         }
         let value = match (parameter.kind, value) {
-            (Kind::Text | Kind::Path | Kind::Qemu, Value::String(text)) if text == NONE => {
-                "".into()
-            }
+            (
+                ParameterKind::Text | ParameterKind::Path | ParameterKind::Qemu,
+                Value::String(text),
+            ) if text == NONE => "".into(),
             (kind, value) => kind.read(value).ok_or_else(|| wrong(parameter, value))?,
         };
         read.set.insert(name.clone(), value);

@@ -1,17 +1,17 @@
 //! The tables, a row each. Names and defaults are those of Ganeti 3.1, and those of `KVM`'s end ours.
 
-use super::{Change, Kind, Parameter, SIZE_MAX, Table, Usual};
+use super::{Change, Parameter, ParameterKind, SIZE_MAX, Table, Usual};
 
-const fn row(name: &'static str, kind: Kind, usual: Usual) -> Parameter {
+const fn row(name: &'static str, kind: ParameterKind, usual: Usual) -> Parameter {
     Parameter { name, kind, usual, change: Change::Restart }
 }
 
 const fn flag(name: &'static str, usual: bool) -> Parameter {
-    row(name, Kind::Bool, Usual::Bool(usual))
+    row(name, ParameterKind::Bool, Usual::Bool(usual))
 }
 
 const fn number(name: &'static str, [least, most]: [i64; 2], usual: i64) -> Parameter {
-    row(name, Kind::Int(least, most), Usual::Int(usual))
+    row(name, ParameterKind::Int(least, most), Usual::Int(usual))
 }
 
 const fn word(
@@ -19,15 +19,15 @@ const fn word(
     words: &'static [&'static str],
     usual: &'static str,
 ) -> Parameter {
-    row(name, Kind::Word(words), Usual::Text(usual))
+    row(name, ParameterKind::Word(words), Usual::Text(usual))
 }
 
 const fn text(name: &'static str, usual: &'static str) -> Parameter {
-    row(name, Kind::Text, Usual::Text(usual))
+    row(name, ParameterKind::Text, Usual::Text(usual))
 }
 
 const fn path(name: &'static str, usual: &'static str) -> Parameter {
-    row(name, Kind::Path, Usual::Text(usual))
+    row(name, ParameterKind::Path, Usual::Text(usual))
 }
 
 impl Parameter {
@@ -50,8 +50,8 @@ const ANY: [i64; 2] = [0, 1 << 31];
 
 /// Backend parameters: what an instance takes of its node.
 pub const BACKEND: Table = &[
-    row("maxmem", Kind::Size(1), Usual::Int(128)),
-    row("minmem", Kind::Size(1), Usual::Int(128)).live(),
+    row("maxmem", ParameterKind::Size(1), Usual::Int(128)),
+    row("minmem", ParameterKind::Size(1), Usual::Int(128)).live(),
     number("vcpus", [1, VCPUS_MAX], 1),
     number("spindle_use", [0, 1_024], 1).live(),
     flag("auto_balance", true).live(),
@@ -67,7 +67,7 @@ pub const NIC: Table = &[
 
 /// Parameters of nodes.
 pub const NODE: Table = &[
-    row("cpu_speed", Kind::Int(1, 1_000), Usual::Int(1)),
+    row("cpu_speed", ParameterKind::Int(1, 1_000), Usual::Int(1)),
     flag("exclusive_storage", false),
     text("oob_program", ""),
     flag("ovs", false),
@@ -99,7 +99,7 @@ const NICS: &[&str] = &[
 pub const KVM: Table = &[
     flag("acpi", true),
     Parameter {
-        kind: Kind::Words(&["floppy", "cdrom", "disk", "network"]),
+        kind: ParameterKind::Words(&["floppy", "cdrom", "disk", "network"]),
         ..text("boot_order", "disk")
     },
     path("cdrom2_image_path", ""),
@@ -120,7 +120,7 @@ pub const KVM: Table = &[
     text("kernel_args", "ro"),
     path("kernel_path", "/boot/vmlinuz-3-kvmU"),
     text("keymap", ""),
-    row("kvm_extra", Kind::Qemu, Usual::Text("")),
+    row("kvm_extra", ParameterKind::Qemu, Usual::Text("")),
     word("kvm_flag", &["", "enabled", "disabled"], ""),
     path("kvm_path", "/usr/bin/kvm"),
     number("kvm_pci_reservations", [0, 31], 12),
@@ -171,7 +171,7 @@ pub const KVM: Table = &[
     flag("tpm", false),
     text("cpu_baseline", ""),
     number("max_vcpus", [0, VCPUS_MAX], 0),
-    row("max_memory", Kind::Size(0), Usual::Int(0)),
+    row("max_memory", ParameterKind::Size(0), Usual::Int(0)),
     flag("balloon", true),
     word("seed", &["none", "nocloud"], "none"),
 ];
