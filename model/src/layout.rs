@@ -25,6 +25,8 @@ pub const NODE_METRICS_PORT: u16 = 1816;
 /// Port of the front door's metrics, on loopback.
 pub const RAPI_METRICS_PORT: u16 = 1819;
 
+/// User whose files no daemon may change.
+pub const ROOT_USER: &str = "root";
 /// User that `masterd` runs as.
 pub const MASTER_USER: &str = "gantry-master";
 /// User that `noded` runs as.
@@ -85,8 +87,6 @@ impl Layout {
         paths.map(|(path, _owner, _mode, about)| (format!("/{path}"), *about))
     }
 }
-
-const ROOT_USER: &str = "root";
 
 paths! {
     /// Settings and keys of this machine.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use model::layout::{ADMIN_GROUP, DAEMON_GROUP, Layout};
+use model::layout::{ADMIN_GROUP, DAEMON_GROUP, Layout, ROOT_USER};
 
 use super::skips::Skip;
 use super::{Outcome, Round};
@@ -115,9 +115,9 @@ fn host() -> String {
 
 /// The directories of the layout with owner, group and mode, a line for each.
 fn directories() -> String {
-    let group = |path: &str| match path {
-        "etc/gantry" => "root",
+    let group = |path: &str, owner: &'static str| match path {
         "run/gantry" | "var/spool/gantry" => ADMIN_GROUP,
+        _ if owner == ROOT_USER => owner,
         _ => DAEMON_GROUP,
     };
     // Files have a dot in their names.
@@ -128,7 +128,7 @@ fn directories() -> String {
     };
     let rows = Layout::TABLE.iter().filter(|(path, ..)| is_directory(path));
     rows.map(|(path, owner, mode, _)| {
-        format!("/{path} {owner} {} {}\n", group(path), mode.trim_start_matches('0'))
+        format!("/{path} {owner} {} {}\n", group(path, owner), mode.trim_start_matches('0'))
     })
     .collect()
 }
@@ -142,6 +142,7 @@ mod tests {
         let lines = directories();
         assert!(lines.contains("/var/lib/gantry/node gantry-node gantry-daemons 751\n"), "{lines}");
         assert!(lines.contains("/etc/gantry root root 755\n"), "{lines}");
+        assert!(lines.contains("/etc/gantry/switch-programs root root 755\n"), "{lines}");
         assert!(!lines.contains(".pem") && !lines.contains(".log"), "{lines}");
     }
 
