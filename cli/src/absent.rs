@@ -1,10 +1,10 @@
 //! Core: what Ganeti's tools have and this one has not, and why.
 
 /// Kinds of objects that do not exist.
-const OBJECTS: [(&str, &str); 4] =
-    [("instance", INSTANCES), ("backup", INSTANCES), ("os", INSTANCES), ("storage", INSTANCES)];
+const OBJECTS: [(&str, &str); 3] =
+    [("backup", INSTANCES), ("os", INSTANCES), ("storage", INSTANCES)];
 
-const INSTANCES: &str = "there are no instances yet";
+const INSTANCES: &str = "this version does not do that with instances yet";
 const STORAGE: &str = "nodes have no storage for instances yet";
 const CONSOLE: &str = "use ssh, or what you manage hosts with; gnt runs nothing on nodes";
 const POWER: &str = "nodes are not switched by gnt yet";

@@ -173,7 +173,7 @@ pub(crate) fn plain(value: &Value) -> String {
 }
 
 /// A size that comes in mebibytes.
-fn size(mib: f64, units: Units) -> String {
+pub(crate) fn size(mib: f64, units: Units) -> String {
     const STEP: f64 = 1024.0;
     match units {
         Units::M => format!("{mib:.0}"),

@@ -50,6 +50,9 @@ const OFFERS: &[(&str, &[&str], Offer)] = &[
     ("port-configuration", &["name", "names"], configurations),
     ("tenant", &["tenant", "names"], tenants),
     ("tenant", &["machines"], machines),
+    ("instance", &["name", "names"], instances),
+    ("instance", &["node", "target_node"], nodes),
+    ("instance", &["node_group"], groups),
 ];
 
 /// Verbs that add what they name.
@@ -198,6 +201,10 @@ fn configurations(begin: &OsStr) -> Vec<CompletionCandidate> {
 
 fn tenants(begin: &OsStr) -> Vec<CompletionCandidate> {
     words(What::Tenant, "name", begin).unwrap_or_default()
+}
+
+fn instances(begin: &OsStr) -> Vec<CompletionCandidate> {
+    words(What::Instance, "name", begin).unwrap_or_default()
 }
 
 fn groups(begin: &OsStr) -> Vec<CompletionCandidate> {

@@ -8,7 +8,7 @@
 //! their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `selection`, `table`, `cells`,
 //! `expression`, `board`, `job_table`, `screen` and `keys` show lists. `all_fields`, `details` and
 //! `params` show one object with all its fields, `parameters` reads those that are given, by `python`, `moment`, `span` and `natural`; `wrap`
-//! breaks lines; then one module for each kind of object: `cluster`, `group`, `node`, `job`, `filter`,
+//! breaks lines; then one module for each kind of object: `cluster`, `group`, `node`, `instance`, `job`, `filter`,
 //! `machine`, `rack`, `image`, `asset`, `boot_template`, `network_template`, `network`, `ipam`, `dhcp`,
 //! `lease`, `switch`, `port`, `tenant` and `token`, and `tags`, which several have. `stage` sends the files of
 //! some. `log` is the audit log, `debug` has jobs for tests, and `sabactl` is the command line of sabakan. `runbook`
@@ -63,6 +63,7 @@ mod dhcp;
 mod filter;
 mod group;
 mod image;
+mod instance;
 mod ipam;
 mod job;
 mod lease;
@@ -154,6 +155,9 @@ enum Object {
     /// Node groups.
     #[command(subcommand)]
     Group(group::Group),
+    /// Instances, virtual machines on the nodes.
+    #[command(subcommand)]
+    Instance(instance::Instance),
     /// The rules by which machines get addresses.
     #[command(subcommand)]
     Ipam(ipam::Ipam),
@@ -308,6 +312,7 @@ fn carry_out(object: Object, session: &Session) -> Result<(), CliError> {
         Object::Job(verb) => job::run(verb, session),
         Object::Filter(verb) => filter::run(verb, session),
         Object::Group(verb) => group::run(verb, session),
+        Object::Instance(verb) => instance::run(verb, session),
         Object::Ipam(verb) => ipam::run(verb, session),
         Object::Dhcp(verb) => dhcp::run(verb, session),
         Object::Machine(verb) => machine::run(verb, session),

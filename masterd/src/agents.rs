@@ -9,6 +9,7 @@ pub mod liveness;
 pub mod made;
 pub mod master_address;
 pub mod metrics;
+pub mod sights;
 mod signed;
 pub mod ssconf;
 pub mod unregistered;
@@ -318,7 +319,7 @@ mod tests {
         drop(closed);
         let mut offline = node("n2.example", NodeRole::Offline);
         (offline.primary_ip, offline.rpc_port) = (address.ip(), address.port());
-        let exchange = Exchange { incarnation: None, acknowledged: 0, wait_ms: 0 };
+        let exchange = Exchange { incarnation: None, acknowledged: 0, wait_ms: 0, sights: None };
         let answers = [
             agents.call(&offline, Facts {}, None).await.err(),
             agents.call(&offline, Verify {}, behalf).await.err(),

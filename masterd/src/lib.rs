@@ -3,7 +3,8 @@
 //!
 //! A folder is a subject, and may use those before it. In reading order: [`config`] is what is committed;
 //! [`agents`] calls nodes; [`role`] is who is master. Then [`units`] is what a logical unit is and may
-//! do; [`switching`], [`tenants`], [`machines`] and [`cluster`] hold those of their objects. Then [`sync`] takes what
+//! do; [`switching`], [`tenants`], [`machines`], [`instances`] and
+//! [`cluster`] hold those of their objects. Then [`sync`] takes what
 //! agents saw and keeps what they should hold; [`health`] judges; [`store`] is for a store at rest.
 //! Last, [`door`] answers clients, and [`process`] puts all of it together.
 //!
@@ -20,6 +21,7 @@ pub mod switching;
 pub mod tenants;
 
 pub mod cluster;
+pub mod instances;
 pub mod machines;
 pub mod role;
 pub mod store;

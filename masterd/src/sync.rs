@@ -11,6 +11,7 @@ mod images;
 mod keys;
 mod master_files;
 mod rack_documents;
+mod runs;
 pub(crate) mod spool;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -169,6 +170,8 @@ struct Conversation {
     /// It does not hold the document that it should.
     behind: bool,
     push: crate::sync::rack_documents::State,
+    /// The last order on the runs that it is to have.
+    runs: runs::State,
     /// Racks of which events were refused, and that was told.
     refused: BTreeSet<u32>,
     /// The times of events that were committed.
@@ -236,6 +239,7 @@ impl Reconciler for AgentExchange {
         let exchange = Exchange {
             incarnation: talk.incarnation,
             acknowledged: talk.acknowledged,
+            sights: sync.contacts.instances.known(&node.name),
             wait_ms: match talk.reached {
                 Some(true) if talk.behind => BEHIND_WAIT_MS,
                 Some(true) => WAIT_MS,
@@ -256,6 +260,13 @@ impl Reconciler for AgentExchange {
                 if talk.lacks_files(&exchanged.faults) {
                     due.images.send_modify(|count| *count += 1);
                 }
+                if let Some(sights) = exchanged.sights.take() {
+                    sync.contacts.instances.take(&node.name, sights);
+                }
+                if let Some(facts) = exchanged.facts.take() {
+                    sync.contacts.set_facts(&node.name, facts);
+                }
+                sync.end_unowned(node, &mut talk.runs).await;
                 sync.take(node, talk, exchanged, clock).await;
                 Some(Duration::ZERO)
             }

@@ -11,6 +11,9 @@ use model::blob::Blob;
 use model::cluster::{CANDIDATE_POOL_SIZE, Cluster, Role};
 use model::enrol::Fingerprint;
 use model::image::{Image, ImageFiles};
+use model::instance::Instance;
+use model::instance::launch::Sight;
+use model::instance::state::Seen;
 use model::ipam::IpamConfig;
 use model::layout::PEER_PORT;
 use model::machine::MachineSpec;
@@ -20,7 +23,7 @@ use model::switch::SwitchPort;
 use model::token::{RANDOM_BYTES, Token, TokenText};
 use model::{NodeName, Timestamp};
 use queue_format::Epoch;
-use rpc::calls::{AllowList, Caller};
+use rpc::calls::{AllowList, Caller, NodeFacts};
 use rpc::identity::{Authority, NodeIdentity};
 use rpc::peer::{PeerLimits, PeerServer};
 use rpc::tls::AllowedCallers;
@@ -113,6 +116,48 @@ pub(crate) fn node(name: &str, role: NodeRole) -> Node {
         mtime: NOW,
         tags: Vec::new(),
         name,
+    }
+}
+
+/// An instance by the fake hypervisor, without disks and NICs, which runs on a node.
+pub(crate) fn instance(name: &str, node: &str) -> Instance {
+    let number = name.bytes().fold(0_u128, |sum, byte| sum * 256 + u128::from(byte));
+    let node: NodeName = node.parse().unwrap();
+    serde_json::from_value(serde_json::json!({
+        "name": name, "uuid": Uuid::from_u128(number), "serial_no": 1, "ctime": NOW, "mtime": NOW,
+        "primary_node": node, "hypervisor": "fake", "disk_template": "diskless",
+        "admin_state": "up", "run": {"number": 1, "node": node, "since": NOW}, "runs": 1,
+    }))
+    .unwrap()
+}
+
+/// The word of a node on an instance that runs there.
+pub(crate) fn sight(instance: &Instance) -> Sight {
+    Sight {
+        uuid: instance.uuid,
+        name: instance.name.clone(),
+        run: instance.runs,
+        seen: Seen::Running,
+        since: NOW,
+        memory: 128,
+        vcpus: 1,
+        exit: None,
+    }
+}
+
+/// A machine with 8 processors, 64 GiB of memory and 1 TiB of disk.
+pub(crate) fn facts() -> NodeFacts {
+    NodeFacts {
+        hostname: "host".to_owned(),
+        kernel: "6.1".to_owned(),
+        architecture: "x86_64".to_owned(),
+        boot_id: "boot".to_owned(),
+        uptime_seconds: 1,
+        cpus: 8,
+        memory_total_mib: 64 << 10,
+        memory_free_mib: 60 << 10,
+        disk_total_mib: 1 << 20,
+        disk_free_mib: 1 << 19,
     }
 }
 

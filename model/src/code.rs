@@ -152,6 +152,8 @@ codes! {
         "A switch does not answer, or not as it should",
     PortFailed "port-failed"
         "A port of a switch is not as it is to be",
+    InstanceKeepsDying "instance-keeps-dying"
+        "An instance that is to run dies again and again",
     MachineOff "machine-off"
         "A job was to switch a machine on, and did not see it on",
     MachineOverdue "machine-overdue"

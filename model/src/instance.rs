@@ -1,4 +1,6 @@
-//! Core: virtual machines ("instances"), their parameters, and what they may have.
+//! Core: virtual machines ("instances"), their parameters, and what they may have. [`record`] is an
+//! instance, [`disk`] a disk of one, [`filling`] its parameters, and
+//! [`launch`] what agents are given and tell of them.
 
 pub mod group;
 pub mod parameters;
@@ -6,5 +8,12 @@ pub mod policy;
 pub mod settings;
 pub mod state;
 
+pub mod disk;
+pub mod filling;
+pub mod launch;
+pub mod record;
+
+pub use disk::{Disk, DiskMode, DiskPlace};
 pub use parameters::{Parameter, ParameterError, Parameters, Table};
+pub use record::{Instance, Nic, Phase, Run};
 pub use settings::InstanceSettings;

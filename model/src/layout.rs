@@ -119,6 +119,12 @@ paths! {
     blobs = "var/lib/gantry/node/blobs", NODE_USER, "0755";
     /// The network to which the host rolls back if its change is not committed.
     host_network = "var/lib/gantry/node/host-network", NODE_USER, "0755";
+    /// Records of the runs of instances here.
+    instances = "var/lib/gantry/node/instances", NODE_USER, "0700";
+    /// The directory below which files of disks may lie, where no list names others.
+    file_storage = "srv/gantry", NODE_USER, "0750";
+    /// Directories in which files of disks may lie, one in a line; the operator makes it.
+    file_storage_paths = "etc/gantry/file-storage.paths", ROOT_USER, "0644";
     /// Uploads that are not blobs yet, by their digests.
     spool = "var/spool/gantry", MASTER_USER, "2770";
     /// Sockets and PID files.

@@ -83,7 +83,7 @@ pub use error::Exception;
 pub use job::Job;
 pub use job_id::JobId;
 pub use mac::MacAddress;
-pub use name::{NodeName, NotMeant, Word};
+pub use name::{InstanceName, NodeName, NotMeant, Word};
 pub use opcode::{OpCode, OpInput};
 pub use secret::Secret;
 pub use serial::Serial;

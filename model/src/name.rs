@@ -73,6 +73,12 @@ text_name!(
 );
 
 text_name!(
+    /// The name of an instance, a host name.
+    InstanceName,
+    host_name
+);
+
+text_name!(
     /// A word: 1 to 63 letters, digits, `-`, `_` or `.`, beginning and ending with a letter or digit.
     /// It needs no quotes in paths, URLs and kernel parameters.
     Word,

@@ -12,6 +12,7 @@ pub mod common;
 pub mod group;
 pub mod image;
 pub mod input;
+pub mod instance;
 pub mod machine;
 pub mod network;
 pub mod node;
@@ -37,6 +38,10 @@ pub use common::{Common, Dependency, ReasonEntry};
 pub use group::{GroupAdd, GroupAssignNodes, GroupRemove, GroupRename, GroupSetParams};
 pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
+pub use instance::{
+    InstanceCreate, InstanceFailover, InstanceMigrate, InstanceReboot, InstanceRemove,
+    InstanceShutdown, InstanceStartup,
+};
 pub use machine::{
     Clearable, DhcpSet, IpamSet, LeaseRelease, MachineAdd, MachineAwait, MachineBmcRemove,
     MachineBmcSet, MachineDiskKeyAdd, MachineDiskKeysRemove, MachineExpire, MachineHealth,
@@ -71,7 +76,7 @@ use crate::disk_key::DiskName;
 use crate::image::Image;
 use crate::kernel::KernelParameters;
 use crate::machine::Machine;
-use crate::name::Word;
+use crate::name::{NodeName, Word};
 use crate::network::{Claim, NetworkTemplate};
 use crate::role::Role;
 use crate::switch::{PortConfiguration, PortPolicy, PortVerified, Switch, SwitchPort};
@@ -327,7 +332,21 @@ opcodes! {
     "OP_TENANT_GIVE" TenantGive -> Tenant, Master, Operator, [tenant_name];
     /// Take machines from a tenant; their ports follow the cluster's policy from then on.
     "OP_TENANT_TAKE" TenantTake -> Tenant, Master, Operator, [tenant_name];
-    /// Describe instances; there are none yet.
+    /// Make an instance: reserve what it takes, make its disks, and start it.
+    "OP_INSTANCE_CREATE" InstanceCreate -> Vec<NodeName>, Agents, Operator, [instance_name];
+    /// Shut an instance down, and remove it with its disks.
+    "OP_INSTANCE_REMOVE" InstanceRemove -> (), Agents, Operator, [instance_name];
+    /// Start an instance.
+    "OP_INSTANCE_STARTUP" InstanceStartup -> (), Agents, Operator, [instance_name];
+    /// Shut an instance down; its process is killed where its guest does not end in time.
+    "OP_INSTANCE_SHUTDOWN" InstanceShutdown -> (), Agents, Operator, [instance_name];
+    /// Restart an instance, or start it if it does not run.
+    "OP_INSTANCE_REBOOT" InstanceReboot -> (), Agents, Operator, [instance_name];
+    /// Take a running instance to another node.
+    "OP_INSTANCE_MIGRATE" InstanceMigrate -> (), Agents, Operator, [instance_name];
+    /// Stop an instance, and start it on another node.
+    "OP_INSTANCE_FAILOVER" InstanceFailover -> (), Agents, Operator, [instance_name];
+    /// Describe instances.
     "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, Master, Read, [];
     /// List operating systems for instances; there are none yet.
     "OP_OS_DIAGNOSE" OsDiagnose -> Vec<Vec<serde_json::Value>>, Master, Read, [];

@@ -12,8 +12,8 @@ use model::Timestamp;
 use model::layout::Layout;
 use model::rack_fault::RackFault;
 use rpc::calls::{
-    ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, Exchange, LeaseRelease, LeaseReleased,
-    Leave, MasterAddressDown, MasterAddressHere, MasterAddressUp, MasterViewed, Membership,
+    ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, Exchange, Exchanged, LeaseRelease,
+    LeaseReleased, MasterAddressDown, MasterAddressHere, MasterAddressUp, MasterViewed, Membership,
     NodeFacts, NodeHeld, NodeVersion, PowercycleScheduled, RackHeld, RackPush, RackWithdraw,
     SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX, TROUBLES_MAX, TestDelay,
 };
@@ -40,9 +40,12 @@ use netboot::ledger::Ledger;
 use netboot::rack::Racks;
 use netboot::token_claim::Claims;
 use switches::Switches;
+use virt::{Instances, Storage};
 
 mod blob_calls;
 mod exchange;
+mod instance_calls;
+mod leaving;
 mod renewal;
 mod switch_calls;
 
@@ -86,6 +89,8 @@ pub struct Agent {
     machines: Arc<MachineCertificates>,
     claims: Arc<Claims>,
     switches: Switches,
+    instances: Instances,
+    storage: Storage,
     dhcp: watch::Receiver<Option<Learner>>,
     left: Notify,
 }
@@ -121,6 +126,7 @@ pub struct Parts {
     pub machines: Arc<MachineCertificates>,
     /// Has the agents of a rack agree on who tells a secret.
     pub claims: Arc<Claims>,
+    pub instances: Instances,
     /// The DHCP server, while it runs.
     pub dhcp: watch::Receiver<Option<Learner>>,
     /// Versions of the protocol that it understands.
@@ -158,11 +164,13 @@ impl Agent {
             keys,
             machines,
             claims,
+            instances,
             dhcp,
             versions,
         } = parts;
         let ssconf = Arc::new(ssconf::Files::new(&layout));
         let switches = Switches::new(Tasks::new(), layout.switch_programs());
+        let storage = Storage::new(layout.file_storage_paths(), layout.file_storage());
         Self {
             layout,
             membership,
@@ -187,6 +195,8 @@ impl Agent {
             machines,
             claims,
             switches,
+            instances,
+            storage,
             dhcp,
             left: Notify::new(),
         }
@@ -206,6 +216,7 @@ impl Agent {
     pub async fn end(&self) {
         self.master_address.end().await;
         self.network.end().await;
+        self.instances.shutdown().await;
     }
 
     fn version(&self) -> NodeVersion {
@@ -348,38 +359,6 @@ impl Agent {
         Ok(PowercycleScheduled { seconds: delay.as_secs_f64() })
     }
 
-    /// Forgets the identity first: from then on the machine is no node, whatever comes between.
-    async fn leave(&self, call: Leave) -> Result<(), Failure> {
-        let ours = self.membership.cluster_uuid;
-        if call.cluster_uuid != ours {
-            let message =
-                format!("this node belongs to cluster {ours}, not to {}", call.cluster_uuid);
-            return Err(Failure::failed(message));
-        }
-        let layout = self.layout.clone();
-        if layout.data().join(model::document::CLUSTER).exists() {
-            let text = "this node holds the cluster's store, which its masterd wipes first: start it there";
-            return Err(Failure::failed(text));
-        }
-        let turn = self.renewal.clone();
-        let forgetting = move || turn.take(|| rpc::identity::forget(&layout));
-        let forgotten = tokio::task::spawn_blocking(forgetting).await;
-        forgotten
-            .unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))
-            .map_err(|error| Failure::failed(chain(&error)))?;
-        let racks: Vec<u32> = self.racks.held().iter().map(|held| held.rack).collect();
-        self.racks.clear();
-        let files = Arc::clone(&self.ssconf);
-        let unlinked = tokio::task::spawn_blocking(move || files.wipe()).await;
-        let unlinked =
-            unlinked.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
-        let wiped = self.ledger.wipe(&racks).await;
-        tracing::warn!(cluster = %self.membership.cluster_name, "this node has left its cluster");
-        self.left.notify_one();
-        wiped.map_err(|error| Failure::failed(chain(&error)))?;
-        unlinked.map_err(|error| Failure::failed(chain(&error)))
-    }
-
     async fn exchange(&self, call: Exchange, interrupt: Interrupt) -> Answer {
         let turn = self.next_exchange.fetch_add(1, Ordering::Relaxed);
         self.exchanges.send_if_modified(|newest| {
@@ -396,13 +375,18 @@ impl Agent {
             keys: &self.keys,
             machines: &self.machines,
             told_faults: &self.told_faults,
+            instances: &self.instances,
             clock: &self.clock,
             certificate_ends: self.identity.ends().ok(),
             turn,
             newest,
             interrupt,
         };
-        answer(call, |call| exchange.run(call)).await
+        answer(call, async |call| {
+            let exchanged = exchange.run(call).await?;
+            Ok(Exchanged { facts: self.facts().await.ok(), ..exchanged })
+        })
+        .await
     }
 }
 
@@ -420,6 +404,7 @@ impl Answers for Agent {
 }
 
 impl Agent {
+    #[expect(clippy::too_many_lines, reason = "a line for each call of the table")]
     async fn answer(&self, request: Request, context: CallContext) -> Answer {
         let interrupt = context.interrupt;
         match request {
@@ -477,6 +462,25 @@ impl Agent {
             Request::SwitchPorts(call) => answer(call, |call| self.switch_ports(call)).await,
             Request::SwitchApply(call) => answer(call, |call| self.switch_apply(call)).await,
             Request::SwitchWatch(call) => answer(call, |call| self.switch_watch(call)).await,
+            Request::InstanceStart(call) => answer(call, |call| self.instance_start(call)).await,
+            Request::InstanceStop(call) => answer(call, |call| self.instance_stop(call)).await,
+            Request::InstanceControl(call) => {
+                answer(call, |call| self.instance_control(call)).await
+            }
+            Request::InstanceReceive(call) => {
+                answer(call, |call| self.instance_receive(call)).await
+            }
+            Request::InstanceSend(call) => answer(call, |call| self.instance_send(call)).await,
+            Request::InstanceFinish(call) => answer(call, |call| self.instance_finish(call)).await,
+            Request::RunSet(call) => answer(call, |call| self.run_set(call)).await,
+            Request::HypervisorCheck(call) => {
+                answer(call, async |call| instance_calls::hypervisor_check(&call)).await
+            }
+            Request::DiskCreate(call) => answer(call, |call| self.disk_create(call)).await,
+            Request::DiskRemove(call) => answer(call, |call| self.disk_remove(call)).await,
+            Request::DiskGrow(call) => answer(call, |call| self.disk_grow(call)).await,
+            Request::DiskRename(call) => answer(call, |call| self.disk_rename(call)).await,
+            Request::DiskSizes(call) => answer(call, |call| self.disk_sizes(call)).await,
             Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,
             Request::RenewBegin(call) => answer(call, |_| self.renew_begin()).await,

@@ -24,7 +24,8 @@ impl Coded for DaemonError {
             Self::Identity(error) => error.code(),
             Self::Tls(_) => Some(Code::IdentityDamaged),
             Self::Ledger(error) => error.code(),
-            Self::Blobs(_) => Some(Code::FileAccess),
+            Self::Blobs(_) | Self::Instances(_) => Some(Code::FileAccess),
+            Self::Facts(_) => None,
             Self::Listen(ListenError { error, .. }) => Code::of_port(error),
         }
     }

@@ -26,6 +26,7 @@ use stdx::net::{ListenError, Listening};
 use stdx::{Clock, Tasks};
 
 use crate::agent::{Agent, LedgerEpochs, Parts};
+use crate::facts::FactsError;
 use crate::host_network::HostNetworks;
 use crate::machine_certificate::MachineCertificates;
 use crate::metrics::{self, Calls, Sources};
@@ -40,6 +41,7 @@ use netboot::rack::Racks;
 use netboot::rack::look::{Looked, look_at_disk};
 use netboot::token_claim::Claims;
 use rpc::client::Client;
+use virt::{Instances, VirtError};
 
 /// How long tasks may take to end: a lease that waits for room on the disk would take for ever.
 const TASKS_END_WITHIN: Duration = Duration::from_secs(5);
@@ -98,12 +100,24 @@ pub enum DaemonError {
     /// The store cannot be had.
     #[error("cannot use the agent's state")]
     Ledger(#[from] LedgerError),
+    /// The records of instances cannot be had.
+    #[error("cannot use the records of this node's instances")]
+    Instances(#[from] VirtError),
+    /// The kernel does not tell which boot this is.
+    #[error("cannot tell this boot of the machine from another one")]
+    Facts(#[from] FactsError),
     /// The files that it serves cannot be had.
     #[error("cannot use the agent's blobs")]
     Blobs(#[from] BlobError),
     /// A port cannot be had.
     #[error(transparent)]
     Listen(#[from] ListenError),
+}
+
+/// The instances that the records of this machine have.
+fn instances(settings: &Settings) -> Result<Instances, DaemonError> {
+    let (directory, boot) = (settings.layout.instances(), crate::facts::boot_id()?);
+    Ok(Instances::open(directory, boot, settings.clock.clone())?)
 }
 
 type CallService = AgentService<Agent, LedgerEpochs>;
@@ -191,6 +205,7 @@ impl Daemon {
             keys: Arc::clone(&desk),
             machines,
             claims,
+            instances: instances(&settings)?,
             dhcp: learners.clone(),
             versions: settings.versions,
         }));
@@ -216,8 +231,7 @@ impl Daemon {
         daemon.serve(settings, boot_listener, (rack, keys), (calls, own, server));
         daemon.look_after_address();
         daemon.look_at_network(network);
-        let node = identity.name();
-        tracing::info!(%node, %epoch, rpc = %daemon.rpc.address(), %boot, "agent serves");
+        tracing::info!(node = %identity.name(), %epoch, rpc = %daemon.rpc.address(), %boot, "agent serves");
         Ok(daemon)
     }
 

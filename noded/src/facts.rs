@@ -54,7 +54,7 @@ pub fn gather(data: &Path) -> Result<NodeFacts, FactsError> {
         hostname: line("/proc/sys/kernel/hostname")?,
         kernel: line("/proc/sys/kernel/osrelease")?,
         architecture: std::env::consts::ARCH.to_owned(),
-        boot_id: line("/proc/sys/kernel/random/boot_id")?,
+        boot_id: boot_id()?,
         uptime_seconds: seconds(&line("/proc/uptime")?)
             .ok_or(FactsError::Content { path: "/proc/uptime".into(), wanted: "seconds" })?,
         cpus: count(&line(online)?)
@@ -64,6 +64,14 @@ pub fn gather(data: &Path) -> Result<NodeFacts, FactsError> {
         disk_total_mib,
         disk_free_mib,
     })
+}
+
+/// The identity of this boot of the machine.
+///
+/// # Errors
+/// The kernel does not tell it.
+pub fn boot_id() -> Result<String, FactsError> {
+    line("/proc/sys/kernel/random/boot_id")
 }
 
 /// The machine's own host name.

@@ -1,5 +1,4 @@
-//! Ganeti's remote API, version 2 (`lib/rapi/rlib2.py`), for everything that exists here; instances answer
-//! as those of a cluster that has none.
+//! Ganeti's remote API, version 2 (`lib/rapi/rlib2.py`), for everything that exists here.
 //!
 //! [`objects`] lists nodes, groups, networks and instances, [`jobs`] and [`filters`] the rest, [`change`]
 //! is the table of changes that are one opcode each, [`query`] Ganeti's general lists.
@@ -24,8 +23,7 @@ pub mod tags;
 
 /// Version of the interface; Ganeti's clients compare it.
 const VERSION: u32 = 2;
-/// The optional features of Ganeti that this interface has. All of them are about requests for instances
-/// and nodes; none makes a difference before there are instances.
+/// The optional features of Ganeti that this interface has: all are about requests for instances and nodes.
 const FEATURES: [&str; 4] =
     ["instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1"];
 
@@ -43,11 +41,7 @@ pub fn add(routes: Routes) -> Routes {
             change(&change::REDISTRIBUTE),
         );
     let routes = add_groups(add_networks(add_nodes(routes)));
-    let routes = routes
-        .get("/2/instances", "List instances; there are none", |asked: RouteRequest| {
-            objects::list(Kind::Instance, asked)
-        })
-        .get("/2/instances/{name}", "Describe an instance; there are none", of(Kind::Instance))
+    let routes = add_instances(routes)
         .get("/2/jobs", "List jobs", jobs::list)
         .get("/2/jobs/{id}", "Describe a job", jobs::one)
         .delete("/2/jobs/{id}", "Cancel a job", jobs::cancel)
@@ -98,6 +92,43 @@ fn add_nodes(routes: Routes) -> Routes {
         .get("/2/nodes/{name}/role", "Tell a node's role", role)
         .put("/2/nodes/{name}/role", "Change a node's role", set_role);
     tags::add(routes, "/2/nodes/{name}/tags", "node")
+}
+
+fn add_instances(routes: Routes) -> Routes {
+    routes
+        .get("/2/instances", "List instances", |asked: RouteRequest| {
+            objects::list(Kind::Instance, asked)
+        })
+        .post("/2/instances", "Make an instance", change(&change::INSTANCE_ADD))
+        .get("/2/instances/{name}", "Describe an instance", of(Kind::Instance))
+        .delete("/2/instances/{name}", "Remove an instance", change(&change::INSTANCE_REMOVE))
+        .get("/2/instances/{name}/info", "Describe an instance whole, by a job", instance_info)
+        .put("/2/instances/{name}/startup", "Start an instance", change(&change::INSTANCE_STARTUP))
+        .put(
+            "/2/instances/{name}/shutdown",
+            "Shut an instance down",
+            change(&change::INSTANCE_SHUTDOWN),
+        )
+        .post("/2/instances/{name}/reboot", "Restart an instance", change(&change::INSTANCE_REBOOT))
+        .put(
+            "/2/instances/{name}/migrate",
+            "Take a running instance to another node",
+            change(&change::INSTANCE_MIGRATE),
+        )
+        .put(
+            "/2/instances/{name}/failover",
+            "Stop an instance, and start it on another node",
+            change(&change::INSTANCE_FAILOVER),
+        )
+}
+
+/// The number of a job that describes an instance; the client asks for its result.
+async fn instance_info(Path(name): Path<String>, asked: RouteRequest) -> Answer {
+    let parameters = Map::from_iter([
+        ("instances".to_owned(), json!([name])),
+        ("static".to_owned(), json!(asked.flag("static")?)),
+    ]);
+    Ok(json(asked.submit("OP_INSTANCE_QUERY_DATA", parameters).await?))
 }
 
 fn add_networks(routes: Routes) -> Routes {

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 mod blob;
 mod certificate;
 mod enrol;
+mod instance;
 mod key;
 mod lease;
 mod master;
@@ -22,6 +23,7 @@ mod switch;
 pub use blob::*;
 pub use certificate::*;
 pub use enrol::*;
+pub use instance::*;
 pub use key::*;
 pub use lease::*;
 pub use master::*;
@@ -292,6 +294,32 @@ calls! {
         "switch_apply" SwitchApply -> SwitchApplied, Normal, Changes, Fails, Bulk;
         /// Wait until ports of a switch are not as they are known.
         "switch_watch" SwitchWatch -> SwitchSeen, Fast, Reads, Fails, Bulk;
+        /// Begin a run of an instance.
+        "instance_start" InstanceStart -> InstanceSeen, Normal, Changes, Fails, Shared;
+        /// End what lives of an instance; runs up to the one that is named are over.
+        "instance_stop" InstanceStop -> InstanceSeen, Slow, Changes, Fails, Shared;
+        /// Pause, resume or reset a run, or change its memory.
+        "instance_control" InstanceControl -> InstanceSeen, Normal, Changes, Fails, Shared;
+        /// Make ready to take a run that lives on another node.
+        "instance_receive" InstanceReceive -> InstanceAwaited, Normal, Changes, Fails, Shared;
+        /// Send a run to the node that awaits it, until it stands still on both.
+        "instance_send" InstanceSend -> InstanceSeen, Slow, Changes, Fails, Shared;
+        /// Let one side of a migration go on, or drop it.
+        "instance_finish" InstanceFinish -> InstanceSeen, Normal, Changes, Fails, Shared;
+        /// Tell the node which runs it has; what else lives there is ended.
+        "run_set" RunSet -> RunsEnded, Normal, Changes, Fails, Bulk;
+        /// Look whether a hypervisor takes parameters on this node.
+        "hypervisor_check" HypervisorCheck -> (), Normal, Reads, Fails, Shared;
+        /// Make disks of an instance; those that are there as wanted stay.
+        "disk_create" DiskCreate -> (), Slow, Changes, Fails, Shared;
+        /// Remove disks of an instance; those that are not there do no harm.
+        "disk_remove" DiskRemove -> (), Normal, Changes, Fails, Shared;
+        /// Make a disk larger, or look whether there is room.
+        "disk_grow" DiskGrow -> (), Normal, Changes, Fails, Shared;
+        /// Take disks to other paths of the same node.
+        "disk_rename" DiskRename -> (), Normal, Changes, Fails, Shared;
+        /// Tell the sizes of disks, in MiB; null where one is not there.
+        "disk_sizes" DiskSizes -> Vec<Option<u64>>, Normal, Reads, Fails, Shared;
         /// Do nothing for a while; for tests.
         "test_delay" TestDelay -> (), Slow, Changes, Fails, Shared;
         /// Make another key and request its certificate; the current one stays in use.

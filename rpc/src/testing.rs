@@ -110,10 +110,13 @@ fn exchanged() -> Exchanged {
         network_drift: Vec::new(),
         key_requests: Vec::new(),
         machine_certificate: None,
+        sights: None,
+        facts: None,
     }
 }
 
 impl Agent for MemoryAgent {
+    #[expect(clippy::too_many_lines, reason = "a line for each call of the table")]
     async fn call(&self, request: Request, mut context: CallContext) -> Answer {
         match request {
             Request::Version(call) => {
@@ -168,6 +171,19 @@ impl Agent for MemoryAgent {
             Request::SwitchPorts(_) | Request::SwitchApply(_) | Request::SwitchWatch(_) => {
                 refuse("reaches no switch")
             }
+            Request::InstanceStart(_)
+            | Request::InstanceStop(_)
+            | Request::InstanceControl(_)
+            | Request::InstanceReceive(_)
+            | Request::InstanceSend(_)
+            | Request::InstanceFinish(_)
+            | Request::RunSet(_)
+            | Request::HypervisorCheck(_)
+            | Request::DiskCreate(_)
+            | Request::DiskRemove(_)
+            | Request::DiskGrow(_)
+            | Request::DiskRename(_)
+            | Request::DiskSizes(_) => refuse("runs no instances"),
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,
             Request::RenewBegin(_)

@@ -57,7 +57,7 @@ pub enum OvsError {
     Stage(#[from] StageError),
 }
 
-/// One that runs on a stage.
+/// An Open vSwitch that runs on a stage.
 #[derive(Debug)]
 pub struct Ovs {
     directory: PathBuf,

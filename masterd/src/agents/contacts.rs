@@ -8,11 +8,12 @@ use model::rack_fault::{RackCause, RackFault};
 use model::{Code, Coded as _, NodeName, Timestamp};
 use parking_lot::RwLock;
 use rpc::RpcError;
-use rpc::calls::LeaseRangeServed;
+use rpc::calls::{LeaseRangeServed, NodeFacts};
 use tokio::sync::watch;
 
 use crate::agents::clock_skew::ClockSkew;
 use crate::agents::liveness::Liveness;
+use crate::agents::sights::InstanceSights;
 use crate::agents::unregistered::UnregisteredMachines;
 
 /// How one agent was found at the last attempt.
@@ -93,6 +94,10 @@ pub struct Contacts {
     pub(crate) unregistered: UnregisteredMachines,
     /// Signs of life of machines.
     pub(crate) liveness: Liveness,
+    /// The words of agents on instances.
+    pub(crate) instances: InstanceSights,
+    /// The facts that agents told of their machines.
+    facts: RwLock<Arc<HashMap<NodeName, Arc<NodeFacts>>>>,
     /// Nodes that are being given their certificate.
     enrolling: Arc<watch::Sender<BTreeSet<NodeName>>>,
 }
@@ -183,6 +188,16 @@ impl Contacts {
         }
     }
 
+    /// The facts that agents told of their machines.
+    pub(crate) fn facts(&self) -> Arc<HashMap<NodeName, Arc<NodeFacts>>> {
+        Arc::clone(&self.facts.read())
+    }
+
+    /// Notes what an agent told of its machine.
+    pub(crate) fn set_facts(&self, node: &NodeName, facts: NodeFacts) {
+        Arc::make_mut(&mut *self.facts.write()).insert(node.clone(), Arc::new(facts));
+    }
+
     /// Notes which files of images an agent has.
     pub(crate) fn set_blobs(&self, node: &NodeName, blobs: BTreeSet<Blob>) {
         self.blobs.write().insert(node.clone(), Arc::new(blobs));
@@ -198,6 +213,8 @@ impl Contacts {
     pub(crate) fn forget(&self, node: &NodeName) {
         self.agents.write().remove(node);
         self.blobs.write().remove(node);
+        self.instances.forget(node);
+        Arc::make_mut(&mut *self.facts.write()).remove(node);
     }
 }
 

@@ -41,9 +41,10 @@ fn pool_has_room(config: &Config) -> bool {
     config.candidates().count() < config.pool_size()
 }
 
-/// How many instances have `node` as their primary node. This version has no instances.
-const fn primary_instances(_config: &Config, _node: &Node) -> u32 {
-    0
+/// How many instances have `node` as their primary node.
+fn primary_instances(config: &Config, node: &Node) -> u32 {
+    let count = config.instances.by.primary.of(node.name.clone()).count();
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// The nodes as the policy of the pool sees them, for their roles alone: seats are none of it.

@@ -13,7 +13,7 @@ use model::image::ImageId;
 use model::network::{ClaimKey, TemplateKey};
 use model::rack::LeaseKey;
 use model::switch::PortKey;
-use model::{NodeName, Serial, Word};
+use model::{InstanceName, NodeName, Serial, Uuid, Word};
 use serde::Serialize;
 
 /// A kind of object. The rows of [`super::table`] implement this.
@@ -66,6 +66,8 @@ macro_rules! named_by_their_text {
 
 named_by_their_text!(
     NodeName,
+    InstanceName,
+    Uuid,
     String,
     Word,
     ImageId,

@@ -15,7 +15,7 @@ use model::dhcp::DhcpConfig;
 use model::disk_key::{DiskKey, DiskKeyId};
 use model::group::Group;
 use model::image::{Image, ImageId, RemovedImage};
-use model::instance::InstanceSettings;
+use model::instance::{Disk, Instance, InstanceSettings};
 use model::ipam::IpamConfig;
 use model::kernel::KernelParameters;
 use model::machine::{LastBoot, Machine, node_uuid};
@@ -28,7 +28,7 @@ use model::switch::{PortConfiguration, PortKey, PortPolicy, Switch, SwitchAccess
 use model::tenant::Tenant;
 use model::token::{Token, TokenDigest};
 use model::vault::VaultKeys;
-use model::{MacAddress, NodeName, Serial, Timestamp, Uuid, Word, document};
+use model::{InstanceName, MacAddress, NodeName, Serial, Timestamp, Uuid, Word, document};
 
 use super::claims::ClaimsBy;
 use super::load::{LoadError, below, name, parse};
@@ -396,6 +396,34 @@ configuration! {
                 member: String = |tenant| tenant.members.clone(),
                 /// The machines that were given to it.
                 machine: Serial = |tenant| tenant.machines.clone(),
+            },
+        }
+        /// Instances by name.
+        instances: Instance {
+            change: Instance / InstanceRemoved, below: "instances",
+            key: InstanceName = |instance| instance.name.clone(),
+            by: InstancesBy {
+                /// The identity that stays.
+                uuid: Uuid = |instance| [instance.uuid],
+                /// The node that runs it.
+                primary: NodeName = |instance| [instance.primary_node.clone()],
+                /// The nodes between which it moves.
+                moving: NodeName = |instance| instance.phase.nodes(),
+                /// Ethernet addresses of its NICs.
+                mac: MacAddress = |instance| instance.nics.iter().map(|nic| nic.mac),
+                /// The port of its console.
+                port: u16 = |instance| instance.network_port,
+            },
+        }
+        /// Disks of instances, by UUID.
+        disks: Disk {
+            change: Disk / DiskRemoved, below: "disks",
+            key: Uuid = |disk| disk.uuid,
+            by: DisksBy {
+                /// The nodes that keep it.
+                node: NodeName = |disk| disk.nodes.clone(),
+                /// Its name.
+                name: String = |disk| disk.name.clone(),
             },
         }
         /// Tokens of the front door, by name.

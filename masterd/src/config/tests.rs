@@ -9,19 +9,29 @@ use model::blob::Blob;
 use model::boot_template::{BootTemplate, TemplateKind};
 use model::dhcp::DhcpConfig;
 use model::image::RemovedImage;
+use model::instance::{Instance, Phase};
 use model::ipam::IpamConfig;
 use model::machine::{Boot, BootStage, LastBoot};
 use model::node::{Member, NodeRole};
 use model::rack::{Lease, LeaseState};
 use model::switch::{PortKey, Served, Switch, SwitchPort};
 use model::token::Token;
-use model::{MacAddress, Serial, Timestamp, Uuid, Word};
+use model::{JobId, MacAddress, Serial, Timestamp, Uuid, Word};
 use proptest::prelude::*;
 
 use super::load::Loader;
 use super::objects::Object as _;
 use super::*;
 use crate::testing::{self, NOW};
+
+/// An instance that moves from the first node to another one.
+fn instance(number: u8, to: u8) -> Instance {
+    let mut instance = testing::instance(&format!("i{number}"), "n1.example");
+    let from = instance.run.clone().unwrap();
+    let to = format!("n{to}.example").parse().unwrap();
+    instance.phase = Phase::Moving { job: JobId(1), from, to };
+    instance
+}
 
 /// A cluster of one node with its documents.
 fn begun() -> (Config, Documents) {
@@ -174,6 +184,8 @@ fn change() -> impl Strategy<Value = ConfigChange> {
         1 => number().prop_map(|n| ConfigChange::SwitchPortRemoved(port(n, 0).key())),
         1 => (number(), number()).prop_map(|(n, mac)| ConfigChange::Switch(switch(n, mac))),
         1 => number().prop_map(|n| ConfigChange::SwitchRemoved(switch(n, 0).key())),
+        1 => (number(), number()).prop_map(|(n, to)| ConfigChange::Instance(instance(n, to))),
+        1 => number().prop_map(|n| ConfigChange::InstanceRemoved(instance(n, 0).key())),
         1 => (number(), 0_u8..3).prop_map(|(n, byte)| ConfigChange::Token(token(n, byte))),
         1 => number().prop_map(|n| ConfigChange::TokenRemoved(token(n, 0).key())),
         1 => (number(), 0_u64..3).prop_map(|(name, id)| ConfigChange::Asset(asset(name, id))),
@@ -232,6 +244,7 @@ fn removal(change: &ConfigChange) -> Option<ConfigChange> {
             Some(ConfigChange::BootTemplateRemoved(template.key()))
         }
         ConfigChange::SwitchPort(port) => Some(ConfigChange::SwitchPortRemoved(port.key())),
+        ConfigChange::Instance(instance) => Some(ConfigChange::InstanceRemoved(instance.key())),
         ConfigChange::Switch(switch) => Some(ConfigChange::SwitchRemoved(switch.key())),
         ConfigChange::Token(token) => Some(ConfigChange::TokenRemoved(token.key())),
         ConfigChange::Asset(asset) => Some(ConfigChange::AssetRemoved(asset.key())),

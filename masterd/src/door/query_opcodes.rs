@@ -5,10 +5,8 @@ use luxi::limits::FIELDS_MAX;
 use luxi::query::{FieldDefinition, Filter};
 use model::Exception;
 use model::error::{ErrorCode, ExceptionKind};
-use model::opcode::{
-    ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
-};
-use serde_json::{Map, Value};
+use model::opcode::{ClusterConfigQuery, ExtStorageDiagnose, OsDiagnose, Query, QueryFields};
+use serde_json::Value;
 
 use crate::cluster::settings::fields::{self as cluster, ClusterRow};
 use crate::config::Config;
@@ -123,22 +121,6 @@ impl LogicalUnit for ClusterConfigQuery {
 
     async fn exec(self, row: Vec<Value>, _context: &mut Context) -> Result<Vec<Value>, Failure> {
         Ok(row)
-    }
-}
-
-impl LogicalUnit for InstanceQueryData {
-    type Plan = ();
-
-    fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {
-        Ok(Vec::new())
-    }
-
-    async fn check(&self, _context: &mut Context) -> Result<(), Failure> {
-        Ok(without_rows::none_named("Instance", &self.instances)?)
-    }
-
-    async fn exec(self, (): (), _context: &mut Context) -> Result<Value, Failure> {
-        Ok(Map::new().into())
     }
 }
 

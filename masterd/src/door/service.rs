@@ -155,11 +155,9 @@ impl LuxiService {
             Request::Query(call) => answer(call, |c| self.query(c)).await,
             Request::QueryFields(call) => answer(call, async |c| Ok(queries::fields(&c))).await,
             Request::QueryJobs(call) => answer(call, |c| self.query_jobs(c, &caller)).await,
-            Request::QueryNodes(call) => answer(call, |c| self.query_nodes(c)).await,
+            Request::QueryNodes(call) => answer(call, async |c| self.query_nodes(&c)).await,
             Request::QueryGroups(call) => answer(call, async |c| self.query_groups(&c)).await,
-            Request::QueryInstances(call) => {
-                answer(call, async |c| queries::query_instances(&c)).await
-            }
+            Request::QueryInstances(call) => answer(call, async |c| self.query_instances(&c)).await,
             Request::QueryNetworks(call) => answer(call, async |c| self.query_networks(&c)).await,
             Request::QueryExports(call) => answer(call, async |c| self.query_exports(&c)).await,
             Request::QueryFilters(call) => answer(call, async |c| self.query_filters(&c)).await,

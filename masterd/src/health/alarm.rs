@@ -6,7 +6,7 @@ use std::fmt;
 use model::cluster_status::AlarmSeverity;
 use model::rack_fault::RackCause;
 use model::switch::PortKey;
-use model::{Code, NodeName, Serial, Timestamp, Word};
+use model::{Code, InstanceName, NodeName, Serial, Timestamp, Word};
 
 /// Seconds for which a pool may lack a candidate that nobody can become.
 pub const POOL_DEADLINE: u64 = 60;
@@ -131,6 +131,8 @@ kinds! {
     SwitchUnreached Warning, after UNREACHED_DEADLINE;
     /// A port of a switch is not as it is to be.
     PortFailed Warning, after 0;
+    /// An instance does not stay alive.
+    InstanceKeepsDying Warning, after 0;
     /// A machine in service gives no sign of life any more, or many of an agent.
     MachineSilent Warning, after 0;
     /// Somebody guesses passwords.
@@ -196,6 +198,7 @@ subjects! {
     Hardware(serial: Serial) => HardwareChanged, "hardware of machine {serial}";
     Switch(name: Word) => SwitchUnreached, "switch {name}";
     Port(key: PortKey) => PortFailed, "port {key}";
+    Instance(name: InstanceName) => InstanceKeepsDying, "instance {name}";
     /// A machine whose silence made it unreachable.
     SilentMachine(serial: Serial) => MachineSilent, "silent machine {serial}";
     /// Machines of an agent that are silent at the same time.

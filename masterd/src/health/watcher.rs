@@ -1,10 +1,11 @@
 //! The watcher: looks at the cluster and submits jobs where something is to be done, as an operator
 //! would (docs/failover.md), and archives old ones. It changes nothing else itself; [`rules`] decides, [`alarms`] is what it tells,
-//! [`machines`] knows which machines are late, [`silence`] which are silent, [`switches`] which ports are wrong, and [`guesses`] whether somebody
-//! guesses passwords.
+//! [`machines`] knows which machines are late, [`silence`] which are silent, [`switches`] which ports are wrong,
+//! [`instances`] which ones keep dying, and [`guesses`] whether somebody guesses passwords.
 
 pub mod alarms;
 pub mod guesses;
+pub mod instances;
 pub mod machines;
 pub mod rules;
 pub mod silence;
@@ -18,6 +19,7 @@ use jobs::{AutoArchived, Event};
 use model::audit::AuditEntry;
 use model::node::{Node, NodeRole};
 use model::opcode::{OpInput, ReasonEntry};
+use model::switch::Switch;
 use model::{Job, JobId, NodeName, Timestamp};
 use parking_lot::{Mutex, RwLock};
 use rpc::calls::Caller;
@@ -31,6 +33,7 @@ use crate::config::Config;
 use crate::config::queue::{Commits, Published, Submitter, Writer};
 use crate::config::reconciler::Reconciler;
 use crate::health::alarm::Alarm;
+use crate::instances::keep::rules::Attempts;
 use crate::machines::rack::status as rack_status;
 use crate::role::members::{self, Awaited};
 use crate::role::replica_audit::ReplicaAudit;
@@ -94,6 +97,8 @@ pub struct Watcher {
     pub(crate) alarms: Arc<Alarms>,
     /// The last looks at switches.
     pub(crate) switches: Arc<SwitchLooks>,
+    /// The jobs that were tried with instances.
+    pub(crate) attempts: Arc<Mutex<Attempts>>,
     /// Gives the time.
     pub(crate) clock: Clock,
 }
@@ -200,15 +205,19 @@ impl Watcher {
             unserved: unserved(config),
             machines: machines::find(config, self.now(), |job| self.published.jobs.has_ended(job)),
             silence: self.silence(config, at.as_secs()),
-            switches: switches::find(
-                config,
-                |switch| self.switches.of(switch.name.as_str()),
-                self.now(),
-            ),
+            objects: self.objects(config),
             guesses: self.alarms.guesses.lock().alarm(self.now()),
             ended: ended.map(|(_, number)| number).sum(),
             live,
         }
+    }
+
+    /// Alarms about switches, their ports, and instances.
+    fn objects(&self, config: &Config) -> Vec<Alarm> {
+        let look = |switch: &Switch| self.switches.of(switch.name.as_str());
+        let mut alarms = switches::find(config, look, self.now());
+        alarms.extend(instances::find(&self.attempts.lock()));
+        alarms
     }
 
     /// The machines in service that are silent.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jobs::locks::Locks;
 use jobs::pause::Pause;
 use model::layout::Layout;
+use parking_lot::Mutex;
 use rpc::Client;
 use stdx::{Clock, Tasks};
 
@@ -20,6 +21,8 @@ use crate::config::secrets::StagedSecrets;
 use crate::door::service::Sources;
 use crate::health::status::MasterView;
 use crate::health::watcher::{Alarms, Watcher};
+use crate::instances::keep::InstanceKeeper;
+use crate::instances::keep::rules::Attempts;
 use crate::process::logical_units::LogicalUnits;
 use crate::role::replica_audit::ReplicaAudit;
 use crate::store::export::downloads::Exports;
@@ -55,6 +58,8 @@ pub(crate) struct Assembly {
     pub(crate) watcher: Watcher,
     /// Looks after ports of switches.
     pub(crate) switches: SwitchWatcher,
+    /// Looks after instances.
+    pub(crate) instances: InstanceKeeper,
     /// Clears the spool.
     pub(crate) spool: Spool,
     /// The sources of answers to clients.
@@ -72,6 +77,7 @@ impl Assembly {
             sync: Arc::new(wiring.sync()),
             watcher: wiring.watcher(),
             switches: wiring.switches(),
+            instances: wiring.instances(),
             spool: Spool::new(layout.spool(), Arc::clone(&wiring.source), clock.clone()),
             sources: Arc::new(wiring.sources()),
             view: Arc::new(wiring.view()),
@@ -97,6 +103,7 @@ struct Wiring {
     audit: Arc<ReplicaAudit>,
     alarms: Arc<Alarms>,
     seen: Arc<SwitchLooks>,
+    attempts: Arc<Mutex<Attempts>>,
     secrets: Arc<StagedSecrets>,
     source: Arc<Source>,
     metrics: Arc<Metrics>,
@@ -149,6 +156,7 @@ impl Wiring {
             audit,
             alarms,
             seen: Arc::default(),
+            attempts: Arc::default(),
             secrets,
             source: Arc::new(Source::new(layout)),
             metrics: Arc::clone(&master.metrics),
@@ -210,6 +218,17 @@ impl Wiring {
         }
     }
 
+    fn instances(&self) -> InstanceKeeper {
+        InstanceKeeper {
+            published: Arc::clone(&self.published),
+            submitter: self.submitter.clone(),
+            contacts: Arc::clone(&self.contacts),
+            locks: self.locks.clone(),
+            attempts: Arc::clone(&self.attempts),
+            clock: self.clock.clone(),
+        }
+    }
+
     fn watcher(&self) -> Watcher {
         Watcher {
             published: Arc::clone(&self.published),
@@ -222,6 +241,7 @@ impl Wiring {
             audit: Arc::clone(&self.audit),
             alarms: Arc::clone(&self.alarms),
             switches: Arc::clone(&self.seen),
+            attempts: Arc::clone(&self.attempts),
             clock: self.clock.clone(),
         }
     }

@@ -37,6 +37,7 @@ use crate::config::vault;
 use crate::door::service::Sources;
 use crate::health::status::MasterView;
 use crate::health::watcher::Watcher;
+use crate::instances::keep::InstanceKeeper;
 use crate::role::load::Found;
 use crate::role::majority;
 pub(crate) use crate::role::replicate::Publisher;
@@ -189,6 +190,7 @@ pub(crate) struct Leadership {
     sync: Arc<AgentSync>,
     watcher: Option<Watcher>,
     switches: Option<SwitchWatcher>,
+    instances: Option<InstanceKeeper>,
     spool: Option<Spool>,
     /// No opcode is started any more.
     closing: CancellationToken,
@@ -215,7 +217,7 @@ impl Leadership {
         keys: Keys,
         (clock, engine): (&Clock, &Executor),
     ) -> Self {
-        let Assembly { parts, units, sync, watcher, switches, spool, sources, view } =
+        let Assembly { parts, units, sync, watcher, switches, instances, spool, sources, view } =
             Assembly::new(&master, layout, keys, clock);
         let majority = parts.commits.majority();
         let leadership = Self {
@@ -225,6 +227,7 @@ impl Leadership {
             sync,
             watcher: Some(watcher),
             switches: Some(switches),
+            instances: Some(instances),
             spool: Some(spool),
             closing: CancellationToken::new(),
             exchanges: CancellationToken::new(),
@@ -276,6 +279,10 @@ impl Leadership {
                 reconciler::run(switches.at_work(), self.exchanges.clone()),
                 broken,
             );
+        }
+        if let Some(instances) = self.instances.take() {
+            let keeping = reconciler::run(instances.at_work(), self.exchanges.clone());
+            self.keep("instances", keeping, broken);
         }
         if let Some(watcher) = self.watcher.take() {
             self.keep(

@@ -9,14 +9,17 @@ use model::JobId;
 use model::asset::Asset;
 use model::blob::Blob;
 use model::boot_template::{BootTemplate, TemplateKind};
+use model::instance::InstanceSettings;
+use model::instance::launch::{Sights, SightsKnown};
 use model::network::{Connection, NetworkTemplate, NicMode};
-use model::node::NodeRole;
+use model::node::{Node, NodeRole};
 use model::opcode::OpCode;
 use model::switch::SwitchPort;
 use serde_json::Value;
 
 use super::endless::{STEP, Scene, play};
 use super::*;
+use crate::agents::contacts::Contacts;
 use crate::config::vault;
 use crate::config::{Config, ConfigChange};
 
@@ -110,6 +113,20 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_TENANT_REMOVE", r#""tenant_name": "t1""#),
     ("OP_TENANT_GIVE", r#""tenant_name": "t0", "machines": ["S1"]"#),
     ("OP_TENANT_TAKE", r#""tenant_name": "t0", "machines": ["S2"], "force": true"#),
+    (
+        "OP_INSTANCE_CREATE",
+        r#""instance_name": "i#", "mode": "create", "disks": [], "nics": [{}], "pnode": "n4",
+           "hypervisor": "fake", "disk_template": "diskless", "os_type": "noop", "no_install": true"#,
+    ),
+    ("OP_INSTANCE_REMOVE", r#""instance_name": "i0""#),
+    ("OP_INSTANCE_STARTUP", r#""instance_name": "i0""#),
+    ("OP_INSTANCE_SHUTDOWN", r#""instance_name": "i0""#),
+    ("OP_INSTANCE_REBOOT", r#""instance_name": "i0", "reboot_type": "hard""#),
+    (
+        "OP_INSTANCE_MIGRATE",
+        r#""instance_name": "i0", "target_node": "n2", "allow_failover": true"#,
+    ),
+    ("OP_INSTANCE_FAILOVER", r#""instance_name": "i0", "target_node": "n2""#),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
     ("OP_EXT_STORAGE_DIAGNOSE", r#""output_fields": ["name"]"#),
@@ -136,6 +153,8 @@ const CHANGING: &[&str] = &[
     "OP_MACHINE_REMOVE",
     "OP_KERNEL_SET",
     "OP_BOOT_TEMPLATE_ADD",
+    "OP_INSTANCE_REMOVE",
+    "OP_INSTANCE_SHUTDOWN",
 ];
 
 /// When a job is canceled, after it was sent.
@@ -179,24 +198,51 @@ fn switches_and_tenants() -> Vec<ConfigChange> {
     changes
 }
 
-/// Makes the cluster as it was: n2 serves rack 0, with an agent at `silent` that takes connections and
-/// never answers.
+/// An instance that runs on n4, by the fake hypervisor.
+fn instance() -> Vec<ConfigChange> {
+    let settings = InstanceSettings {
+        enabled_hypervisors: vec!["fake".to_owned()],
+        enabled_disk_templates: vec!["diskless".to_owned()],
+        ..InstanceSettings::default()
+    };
+    let instance = crate::testing::instance("i0", "n4.example");
+    vec![ConfigChange::InstanceSettings(settings), ConfigChange::Instance(instance)]
+}
+
+/// The last words of agents: of their machines, and of that instance.
+fn told(contacts: &Contacts) {
+    for node in ["n1.example", "n2.example", "n4.example"] {
+        contacts.set_facts(&node.parse().unwrap(), crate::testing::facts());
+    }
+    let sight = crate::testing::sight(&crate::testing::instance("i0", "n4.example"));
+    let known = SightsKnown { life: model::Uuid::nil(), number: 1 };
+    let sights = Sights { known, all: true, instances: vec![sight] };
+    contacts.instances.take(&"n4.example".parse().unwrap(), sights);
+}
+
+/// Nodes n2 and n4, whose agents are at `silent`, and a cluster with an address.
+fn nodes(config: &Config, silent: u16) -> Vec<ConfigChange> {
+    let mut node = crate::testing::node("n2.example", NodeRole::Regular);
+    (node.primary_ip, node.rpc_port) = (Ipv4Addr::LOCALHOST.into(), silent);
+    (node.rack, node.id) = (Some(0), 7);
+    let name = "n4.example".parse().unwrap();
+    let of_instance = Node { id: 8, rack: None, name, ..node.clone() };
+    let mut cluster = config.cluster.as_ref().clone();
+    cluster.tags = vec!["t".parse().unwrap()];
+    cluster.max_running_jobs = 20;
+    (cluster.master_ip, cluster.master_netdev) =
+        (Some([10, 9, 9, 9].into()), Some("eth9".to_owned()));
+    let nodes = [node, of_instance].map(ConfigChange::Node);
+    nodes.into_iter().chain([ConfigChange::Cluster(cluster)]).collect()
+}
+
+/// Makes the cluster as it was: n2 serves rack 0, n4 has an instance, and their agent at `silent` takes
+/// connections and never answers.
 async fn prepare(scene: &Scene, silent: u16) {
     let decide = move |config: &Config| {
-        let mut node = crate::testing::node("n2.example", NodeRole::Regular);
-        (node.primary_ip, node.rpc_port) = (Ipv4Addr::LOCALHOST.into(), silent);
-        (node.rack, node.id) = (Some(0), 7);
-        let mut cluster = config.cluster.as_ref().clone();
-        cluster.tags = vec!["t".parse().unwrap()];
-        cluster.max_running_jobs = 20;
-        (cluster.master_ip, cluster.master_netdev) =
-            (Some([10, 9, 9, 9].into()), Some("eth9".to_owned()));
         let mut with_ipam = config.clone();
-        let mut changes = vec![
-            ConfigChange::Ipam(crate::testing::ipam()),
-            ConfigChange::Node(node),
-            ConfigChange::Cluster(cluster),
-        ];
+        let mut changes = nodes(config, silent);
+        changes.push(ConfigChange::Ipam(crate::testing::ipam()));
         with_ipam.apply(changes.clone());
         changes.push(ConfigChange::Image(crate::testing::image("debian/0")));
         let mut connected = crate::testing::network("net0", 0);
@@ -227,6 +273,7 @@ async fn prepare(scene: &Scene, silent: u16) {
             ctime: crate::testing::NOW,
         }));
         changes.extend(switches_and_tenants());
+        changes.extend(instance());
         let removed = config.disk_keys.keys().cloned().map(ConfigChange::DiskKeyRemoved);
         changes.extend(removed);
         changes.push(ConfigChange::BootTemplate(BootTemplate {
@@ -250,6 +297,8 @@ async fn prepare(scene: &Scene, silent: u16) {
     // It was removed with its node, if that was.
     let lock = LockName::member(Level::Node, "n2.example");
     scene.parts.locks.add(&lock);
+    scene.parts.locks.add(&LockName::member(Level::Instance, "i0"));
+    told(&scene.parts.contacts);
     scene.parts.writer.transact(None, decide).await.unwrap();
 }
 

@@ -28,7 +28,42 @@ pub struct Field<T> {
 }
 
 /// Gives the value of a field in a row.
-pub type Getter<T> = fn(&T) -> Cell;
+#[derive(Debug)]
+pub enum Getter<T> {
+    Plain(fn(&T) -> Cell),
+    /// That of one of several alike, by its number.
+    Numbered(fn(&T, usize) -> Cell, usize),
+    /// That of one of several alike, by its name.
+    Named(fn(&T, &'static str) -> Cell, &'static str),
+}
+
+impl<T> Clone for Getter<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Getter<T> {}
+
+impl<T> Getter<T> {
+    /// The value in a row.
+    pub fn of(self, row: &T) -> Cell {
+        match self {
+            Self::Plain(get) => get(row),
+            Self::Numbered(get, number) => get(row, number),
+            Self::Named(get, name) => get(row, name),
+        }
+    }
+}
+
+impl<T> Field<T> {
+    /// The same field once more.
+    pub(crate) fn copied(&self) -> Self {
+        let (definition, is_host_name, value) =
+            (self.definition.clone(), self.is_host_name, self.value);
+        Self { definition, is_host_name, value }
+    }
+}
 
 /// A table: name, title, kind, description and value of each field. `host` stands before a field whose
 /// text is a host name.
@@ -44,7 +79,7 @@ macro_rules! fields {
                 $doc,
             ),
             is_host_name: $crate::units::list::fields!(@ $($host)?),
-            value: $value,
+            value: $crate::units::list::Getter::Plain($value),
         },)+]
     };
 }
@@ -91,10 +126,10 @@ impl<'a, T> Listing<'a, T> {
     pub fn add(&mut self, row: &T) {
         let fields = self.fields;
         let is_host_name = |name: &str| find(fields, name).is_some_and(|field| field.is_host_name);
-        let value = |name: &str| (find(fields, name)?.value)(row).value().cloned();
+        let value = |name: &str| find(fields, name)?.value.of(row).value().cloned();
         if self.filter.is_none_or(|filter| filter.holds_where(value, is_host_name)) {
             let unknown = || Cell::without(CellStatus::Unknown);
-            let cell = |get: &Option<Getter<T>>| get.map_or_else(unknown, |get| get(row));
+            let cell = |get: &Option<Getter<T>>| get.map_or_else(unknown, |get| get.of(row));
             self.data.push(self.columns.iter().map(cell).collect());
         }
     }
@@ -137,7 +172,7 @@ pub fn bare<T>(
     exist(wanted, |name| find(fields, name).is_some())?;
     let columns: Vec<Getter<T>> =
         wanted.iter().filter_map(|name| find(fields, name)).map(|field| field.value).collect();
-    let values = |row: T| columns.iter().map(|get| get(&row).into_value()).collect();
+    let values = |row: T| columns.iter().map(|get| get.of(&row).into_value()).collect();
     Ok(rows.into_iter().map(values).collect())
 }
 

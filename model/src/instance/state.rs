@@ -19,7 +19,7 @@ crate::words! {
 }
 
 crate::words! {
-    /// Who stopped it last.
+    /// The one who stopped it last.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     AdminStateSource {
@@ -119,7 +119,7 @@ pub struct Standing {
     pub wish: AdminState,
     pub source: AdminStateSource,
     pub node: NodeState,
-    /// What its primary node sees.
+    /// The word of its primary node.
     pub seen: Seen,
     /// Whether another node sees it alive.
     pub elsewhere: bool,

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::name::NameError;
-use crate::{Serial, Timestamp, Word};
+use crate::{Serial, Timestamp, Uuid, Word};
 
 /// The owner of an address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -15,17 +15,26 @@ use crate::{Serial, Timestamp, Word};
 pub enum Owner {
     /// A machine of the inventory; its claims end with it.
     Machine(Serial),
+    /// A network interface of an instance; its claims end with it.
+    Nic(Uuid),
     /// Another host or service, by the name that an operator gave. Its claims end when they are released.
     Name(Word),
 }
 
 /// The beginning of the text of a machine: no word has a colon.
 const MACHINE: &str = "machine:";
+/// That of a network interface.
+const NIC: &str = "nic:";
 
 impl FromStr for Owner {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
+        if let Some(uuid) = text.strip_prefix(NIC) {
+            let wrong =
+                |_error| NameError::new(text, "owner", "what follows `nic:` must be a UUID");
+            return uuid.parse().map(Self::Nic).map_err(wrong);
+        }
         match text.strip_prefix(MACHINE) {
             Some(serial) => serial.parse().map(Self::Machine).map_err(|_error| {
                 NameError::new(text, "owner", "what follows `machine:` must be a serial number")
@@ -39,6 +48,7 @@ impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Machine(serial) => write!(f, "{MACHINE}{serial}"),
+            Self::Nic(uuid) => write!(f, "{NIC}{uuid}"),
             Self::Name(name) => f.pad(name.as_str()),
         }
     }
@@ -121,7 +131,7 @@ impl ClaimKey {
     pub fn escaped(&self) -> String {
         match &self.owner {
             Owner::Machine(serial) => format!("{}/{MACHINE}{}", self.network, serial.escaped()),
-            Owner::Name(name) => format!("{}/{name}", self.network),
+            owner @ (Owner::Nic(_) | Owner::Name(_)) => format!("{}/{owner}", self.network),
         }
     }
 
@@ -142,7 +152,12 @@ mod tests {
 
     #[test]
     fn keys_survive_their_paths() {
-        for text in ["net0/machine:/5Q4Q7Y1/CN72/", "net0/machine:a b", "net0/node-0"] {
+        for text in [
+            "net0/machine:/5Q4Q7Y1/CN72/",
+            "net0/machine:a b",
+            "net0/node-0",
+            "net0/nic:00000000-0000-0000-0000-000000000001",
+        ] {
             let key: ClaimKey = text.parse().unwrap();
             assert_eq!(key.to_string(), text);
             assert_eq!(ClaimKey::from_escaped(&key.escaped()), Some(key));

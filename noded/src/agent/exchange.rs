@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Timestamp;
+use model::instance::launch::SightsKnown;
 use model::rack_fault::RackFault;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -23,6 +24,7 @@ use crate::machine_certificate::MachineCertificates;
 use netboot::key_desk::KeyDesk;
 use netboot::ledger::Ledger;
 use netboot::rack::Racks;
+use virt::Instances;
 
 /// One exchange under way.
 pub(super) struct Turn<'a> {
@@ -34,6 +36,7 @@ pub(super) struct Turn<'a> {
     pub(super) machines: &'a MachineCertificates,
     /// The faults that the last answer told.
     pub(super) told_faults: &'a Mutex<Vec<RackFault>>,
+    pub(super) instances: &'a Instances,
     pub(super) clock: &'a Clock,
     /// When the certificate ends.
     pub(super) certificate_ends: Option<Timestamp>,
@@ -58,7 +61,7 @@ impl Turn<'_> {
         } else if call.acknowledged > 0 {
             tracing::warn!(acknowledged = call.acknowledged, "acknowledgement for another store");
         }
-        self.wait(Duration::from_millis(u64::from(call.wait_ms))).await?;
+        self.wait(Duration::from_millis(u64::from(call.wait_ms)), call.sights).await?;
         let time = Timestamp::from_micros(self.clock.now_micros());
         let (events, dropped) = self.ledger.pending(EXCHANGE_EVENTS_MAX);
         let signs = self.ledger.signs(knows_nothing, SIGNS_TOLD_MAX);
@@ -83,12 +86,16 @@ impl Turn<'_> {
             key_requests: self.keys.take(),
             machine_certificate: self.machines.wanted(),
             signs,
+            sights: Some(self.instances.since(call.sights)),
+            facts: None,
         })
     }
 
-    /// Waits for an event, a request for a key, a rack that needs another certificate, or faults that
-    /// were not told yet, at most `limit`.
-    async fn wait(&mut self, limit: Duration) -> Result<(), Failure> {
+    /// Waits for an event, a request for a key, a rack that needs another certificate, faults that were not
+    /// told yet, or news of instances, at most `limit`.
+    async fn wait(&mut self, limit: Duration, known: Option<SightsKnown>) -> Result<(), Failure> {
+        let mut instances = self.instances.watch();
+        let is_new = |number: &u64| known.is_none_or(|known| known.number < *number);
         let (mut durable, mut asked) = (self.ledger.watch(), self.keys.watch());
         let mut documents = self.racks.watch();
         let (told, mut faults) = (self.told_faults.lock().clone(), self.racks.watch_faults());
@@ -108,6 +115,7 @@ impl Turn<'_> {
                     }
                 }
                 _ = faults.wait_for(|now| *now != told) => return Ok(()),
+                _ = instances.wait_for(is_new) => return Ok(()),
                 () = deadline.as_mut() => return Ok(()),
                 why = self.interrupt.wait() => return Err(why.failure()),
                 _ = self.newest.wait_for(|newest| *newest > self.turn) => {

@@ -101,7 +101,7 @@ impl Scene {
         (incarnation, acknowledged): (Option<Uuid>, u64),
         wait_ms: u32,
     ) -> Result<Exchanged, RpcError> {
-        let call = Exchange { incarnation, acknowledged, wait_ms };
+        let call = Exchange { incarnation, acknowledged, wait_ms, sights: None };
         self.client.call(&self.target(daemon), call, meta(1)).await
     }
 
@@ -135,7 +135,7 @@ async fn a_certificate_is_renewed_while_it_serves() {
     assert_eq!(offer.fingerprint, scene.pin);
     let certificate =
         scene.authority.sign(&offer.request, &name("n2"), &[LOCALHOST], now()).unwrap();
-    let wait = Exchange { incarnation: None, acknowledged: 0, wait_ms: 400 };
+    let wait = Exchange { incarnation: None, acknowledged: 0, wait_ms: 400, sights: None };
     let (waited, finished) = tokio::join!(
         // Under way at an open connection.
         scene.client.call(&old, wait, meta(1)),

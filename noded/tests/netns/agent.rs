@@ -84,7 +84,7 @@ impl Rig {
         let (mut incarnation, mut acknowledged) = (None, 0);
         let looking = async {
             loop {
-                let call = Exchange { incarnation, acknowledged, wait_ms: 10_000 };
+                let call = Exchange { incarnation, acknowledged, wait_ms: 10_000, sights: None };
                 let exchanged = self.client.call(&self.target, call, Self::meta()).await.unwrap();
                 incarnation = Some(exchanged.incarnation);
                 for event in exchanged.events {

@@ -23,6 +23,10 @@ pub struct Change {
     renamed: &'static [(&'static str, &'static str)],
     /// The parameters that are switches of the query.
     switches: &'static [(&'static str, &'static str)],
+    /// The parameters that are words of the query, each with the one that counts where none is given.
+    words: &'static [(&'static str, &'static str, &'static str)],
+    /// Whether a body must say that it is of version 1.
+    is_versioned: bool,
     /// Parameters that are not set from outside.
     forbidden: &'static [&'static str],
     /// The changed object, for clients that check whether it changed meanwhile.
@@ -45,6 +49,8 @@ const PLAIN: Change = Change {
     name: None,
     renamed: &[],
     switches: &[],
+    words: &[],
+    is_versioned: false,
     forbidden: &[],
     object: Object::None,
 };
@@ -115,6 +121,48 @@ pub static NETWORK_CONNECT: Change = Change { id: "OP_NETWORK_CONNECT", ..NETWOR
 /// The end of a group's connection to a network.
 pub static NETWORK_DISCONNECT: Change = Change { id: "OP_NETWORK_DISCONNECT", ..NETWORK };
 
+/// A new instance.
+pub static INSTANCE_ADD: Change = Change {
+    id: "OP_INSTANCE_CREATE",
+    renamed: &[("name", "instance_name"), ("os", "os_type")],
+    switches: &[DRY_RUN],
+    is_versioned: true,
+    ..PLAIN
+};
+const INSTANCE: Change = Change {
+    name: Some("instance_name"),
+    switches: &[DRY_RUN],
+    object: Object::Of(Kind::Instance),
+    ..PLAIN
+};
+/// The end of an instance.
+pub static INSTANCE_REMOVE: Change = Change { id: "OP_INSTANCE_REMOVE", ..INSTANCE };
+/// The start of an instance.
+pub static INSTANCE_STARTUP: Change = Change {
+    id: "OP_INSTANCE_STARTUP",
+    switches: &[DRY_RUN, FORCE, ("no_remember", "no_remember")],
+    ..INSTANCE
+};
+/// The shutdown of an instance.
+pub static INSTANCE_SHUTDOWN: Change = Change {
+    id: "OP_INSTANCE_SHUTDOWN",
+    switches: &[DRY_RUN, ("no_remember", "no_remember")],
+    ..INSTANCE
+};
+/// The restart of an instance.
+pub static INSTANCE_REBOOT: Change = Change {
+    id: "OP_INSTANCE_REBOOT",
+    switches: &[DRY_RUN, ("ignore_secondaries", "ignore_secondaries")],
+    words: &[("type", "reboot_type", "hard")],
+    ..INSTANCE
+};
+/// Another node for a running instance.
+pub static INSTANCE_MIGRATE: Change =
+    Change { id: "OP_INSTANCE_MIGRATE", switches: &[], ..INSTANCE };
+/// Another node for an instance that is stopped.
+pub static INSTANCE_FAILOVER: Change =
+    Change { id: "OP_INSTANCE_FAILOVER", switches: &[], ..INSTANCE };
+
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// The route of a change.
@@ -137,6 +185,10 @@ async fn submit(change: &Change, name: Option<String>, asked: RouteRequest) -> A
     for (switch, parameter) in change.switches {
         fixed.insert((*parameter).to_owned(), json!(asked.flag(switch)?));
     }
+    for (word, parameter, usual) in change.words {
+        let told = asked.value(word).unwrap_or(usual);
+        fixed.insert((*parameter).to_owned(), json!(told));
+    }
     match (&change.object, &name) {
         (Object::Of(kind), Some(name)) => kind.condition(&asked, name).await?,
         (Object::Cluster, _) => {
@@ -155,6 +207,10 @@ fn filled(
     mut body: Map<String, Value>,
     fixed: Map<String, Value>,
 ) -> Result<Map<String, Value>, Refusal> {
+    if change.is_versioned && body.remove("__version__") != Some(json!(1)) {
+        let text = "Unsupported request data version: the body needs `\"__version__\": 1`";
+        return Err(Refusal::bad(text));
+    }
     for (old, new) in change.renamed {
         let Some(value) = body.remove(*old) else { continue };
         if body.insert((*new).to_owned(), value).is_some() {

@@ -137,6 +137,17 @@ const INSTANCE: &[&str] = &[
     "tags",
 ];
 
+/// Fields that tell what agents see of an instance.
+const SEEN: &[&str] = &["oper_state", "oper_ram", "oper_vcpus", "status"];
+
+/// Adds the old name of the most memory to backend parameters.
+fn with_memory(backend: Option<&mut Value>) {
+    if let Some(Value::Object(backend)) = backend {
+        let memory = backend.get("maxmem").cloned().unwrap_or_default();
+        backend.insert("memory".to_owned(), memory);
+    }
+}
+
 impl Kind {
     const fn fields(self) -> &'static [&'static str] {
         match self {
@@ -151,7 +162,8 @@ impl Kind {
     pub const fn measured(self) -> &'static [&'static str] {
         match self {
             Self::Node => MEASURED,
-            Self::Group | Self::Network | Self::Instance => &[],
+            Self::Instance => SEEN,
+            Self::Group | Self::Network => &[],
         }
     }
 
@@ -200,6 +212,9 @@ impl Kind {
             let address = object.get("sip").cloned().unwrap_or_default();
             object.insert("secondary_ip".to_owned(), address);
         }
+        if self == Self::Instance {
+            with_memory(object.get_mut("beparams"));
+        }
         Ok(Value::Object(object))
     }
 
@@ -229,7 +244,7 @@ impl Kind {
                 let key = Group::key_of(uuid.as_str().unwrap_or_default());
                 return Ok(format!("{}/{key}", document::GROUPS));
             }
-            Self::Instance => return Err(Refusal::not_found("there are no instances")),
+            Self::Instance => "instances",
         };
         let name = self.field(asked, name, "name").await?;
         Ok(format!("{below}/{}", name.as_str().unwrap_or_default()))
@@ -276,7 +291,11 @@ pub fn places<T: Ord + std::fmt::Display + serde::Serialize>(
 /// `GET` of a list.
 pub(super) async fn list(kind: Kind, asked: RouteRequest) -> Answer {
     if asked.flag("bulk")? {
-        let rows = kind.rows(&asked, Vec::new(), kind.fields()).await?;
+        let mut rows = kind.rows(&asked, Vec::new(), kind.fields()).await?;
+        if kind == Kind::Instance {
+            let place = kind.fields().iter().position(|field| *field == "beparams");
+            rows.iter_mut().for_each(|row| with_memory(place.and_then(|place| row.get_mut(place))));
+        }
         return Ok(dictionaries(kind.fields(), rows));
     }
     let rows = kind.rows(&asked, Vec::new(), &["name"]).await?;

@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use model::enrol::Fingerprint;
+use model::instance::launch::{Sights, SightsKnown};
 use model::node::Node;
 use model::rack::{DocumentVersion, Event, RackDocument};
 use model::rack_fault::RackFault;
@@ -169,6 +170,9 @@ pub struct Exchange {
     /// How long to wait for an event where there is none, in milliseconds; at most
     /// [`EXCHANGE_WAIT_MS_MAX`].
     pub wait_ms: u32,
+    /// The last of the agent's words on instances that the master knows; null where it knows none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sights: Option<SightsKnown>,
 }
 
 /// The agent's report of its events and its state.
@@ -213,6 +217,12 @@ pub struct Exchanged {
     /// with a master; at most [`SIGNS_TOLD_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signs: Vec<Sign>,
+    /// Its words on its instances; null of an agent whose software does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sights: Option<Sights>,
+    /// The hardware of its machine, with what is free; null of an agent whose software does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<NodeFacts>,
 }
 
 /// A lease range that an agent serves.

@@ -13,6 +13,7 @@
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod ignition;
+mod instances;
 mod life;
 mod main_job;
 mod rack;

@@ -59,6 +59,7 @@ const WITHOUT: &[(&str, &[&str])] = &[
             "masterd/src/machines/network_template.rs",
             "rpc/src/enrol/ask.rs",
             "switches/src/",
+            "virt/src/",
         ],
     ),
     (

@@ -30,6 +30,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("/run/gantry", ADMIN_GROUP),
     ("/var/log/gantry", DAEMON_GROUP),
     ("/var/spool/gantry", ADMIN_GROUP),
+    ("/srv/gantry", DAEMON_GROUP),
 ];
 
 #[test]

@@ -117,14 +117,15 @@ fn host() -> String {
 fn directories() -> String {
     let group = |path: &str, owner: &'static str| match path {
         "run/gantry" | "var/spool/gantry" => ADMIN_GROUP,
-        _ if owner == ROOT_USER => owner,
+        // Daemons write logs, and change no settings.
+        settings if owner == ROOT_USER && settings.starts_with("etc/") => owner,
         _ => DAEMON_GROUP,
     };
     // Files have a dot in their names.
     let is_directory = |path: &&str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         // The agent makes these when it first starts.
-        !name.contains('.') && !["ssconf", "blobs", "host-network"].contains(&name)
+        !name.contains('.') && !["ssconf", "blobs", "host-network", "instances"].contains(&name)
     };
     let rows = Layout::TABLE.iter().filter(|(path, ..)| is_directory(path));
     rows.map(|(path, owner, mode, _)| {

@@ -18,7 +18,7 @@ pub struct NodeRow {
     pub node: Arc<Node>,
     /// The rest of the configuration.
     pub config: Arc<Config>,
-    /// The report of its agent, if that was asked and answered.
+    /// The last report of its agent.
     pub facts: Option<Arc<NodeFacts>>,
     /// Whether its agent is reached, if that was tried.
     pub contact: Option<Contact>,
@@ -32,12 +32,6 @@ pub fn limited<'a>(config: &'a Config, filter: Option<&Filter>) -> Option<Vec<&'
     nodes.dedup_by(|a, b| a.name == b.name);
     Some(nodes)
 }
-
-/// Fields whose values only the agent knows.
-pub const LIVE: &[&str] = &[
-    "bootid", "cnodes", "cnos", "csockets", "ctotal", "dfree", "dtotal", "mfree", "mnode",
-    "mtotal", "spfree", "sptotal",
-];
 
 impl NodeRow {
     fn is(&self, role: NodeRole) -> Cell {
@@ -62,7 +56,8 @@ impl NodeRow {
     }
 
     fn live<T: Into<serde_json::Value>>(&self, value: fn(&NodeFacts) -> T) -> Cell {
-        match (&self.facts, self.node.role) {
+        let is_reached = self.contact.as_ref().is_none_or(|contact| contact.failure.is_none());
+        match (self.facts.as_ref().filter(|_| is_reached), self.node.role) {
             (_, NodeRole::Offline) => Cell::without(CellStatus::Offline),
             (Some(facts), _) => Cell::normal(value(facts)),
             (None, _) => Cell::without(CellStatus::NoData),
@@ -124,9 +119,11 @@ pub const FIELDS: &[Field<NodeRow>] = fields! {
     "ndparams", "NodeParameters", Other, "Merged node parameters", |r| json(&r.config.node_parameters(&r.node));
     "offline", "Offline", Bool, "Whether node is marked offline", |r| r.is(NodeRole::Offline);
     "pinst_cnt", "Pinst", Number, "Number of instances with this node as primary",
-        |_| Cell::normal(0);
-    "pinst_list", "PriInstances", Other, "List of instances with this node as primary",
-        |_| Cell::normal(Vec::<String>::new());
+        |r| json(&r.config.instances.by.primary.of(r.node.name.clone()).count());
+    "pinst_list", "PriInstances", Other, "List of instances with this node as primary", |r| {
+        let instances = r.config.instances.by.primary.of(r.node.name.clone());
+        json(&instances.map(|instance| instance.name.clone()).collect::<Vec<_>>())
+    };
     "pip", "PrimaryIP", Text, "Primary IP address", |r| json(&r.node.primary_ip);
     // As in Ganeti where no program for out-of-band control tells.
     "powered", "Powered", Bool, "Whether node is thought to be powered on",
@@ -141,8 +138,8 @@ pub const FIELDS: &[Field<NodeRow>] = fields! {
     "sinst_list", "SecInstances", Other, "List of instances with this node as secondary",
         |_| Cell::normal(Vec::<String>::new());
     "sip", "SecondaryIP", Text, "Secondary IP address", |r| json(&r.node.secondary_ip);
-    "spfree", "SpFree", Number, "Available spindles, with exclusive storage", |r| r.spindles();
-    "sptotal", "SpTotal", Number, "Total spindles, with exclusive storage", |r| r.spindles();
+    "spfree", "SpFree", Number, "Available spindles, with exclusive storage", NodeRow::spindles;
+    "sptotal", "SpTotal", Number, "Total spindles, with exclusive storage", NodeRow::spindles;
     "tags", "Tags", Other, "Tags", |r| json(&r.node.tags);
     "uuid", "UUID", Text, "Node UUID", |r| Cell::normal(r.node.uuid.as_str());
     "vm_capable", "VMCapable", Bool, "Whether node can host instances",

@@ -83,7 +83,7 @@ fn told(
     Ok(settings)
 }
 
-/// Where disks lie, who places instances, and switches.
+/// The places of disks, the allocator, and switches.
 fn places(op: &ClusterSetParams, settings: &mut InstanceSettings) {
     let or_none = |told: &String| Some(told.clone()).filter(|told| !told.is_empty());
     if let Some(told) = op.vg_name.as_deref() {

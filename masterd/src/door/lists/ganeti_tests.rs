@@ -3,11 +3,12 @@
 
 use luxi::query::FieldDefinition;
 
-use super::without_rows::{EXPORT, EXT_STORAGE, INSTANCE, OS};
+use super::without_rows::{EXPORT, EXT_STORAGE, OS};
 use super::{filter, job, lock};
 use crate::cluster::group::fields as group;
 use crate::cluster::node::fields as node;
 use crate::cluster::settings::fields as cluster;
+use crate::instances::fields as instance;
 use crate::machines::network::fields as network;
 use crate::units::list::Field;
 
@@ -44,7 +45,7 @@ fn fields_are_those_of_ganeti() {
         ("group", own(group::FIELDS)),
         ("job", own(job::FIELDS)),
         ("lock", own(lock::FIELDS)),
-        ("instance", INSTANCE.iter().collect()),
+        ("instance", own(instance::all())),
         ("network", own(network::FIELDS)),
         ("export", EXPORT.iter().collect()),
         ("filter", own(filter::FIELDS)),

@@ -3,11 +3,8 @@
 //! Clients ask for these fields before there is the first object, and take a field that is not
 //! known for a mistake.
 
-use std::sync::LazyLock;
-
 use luxi::query::{Definitions, FieldDefinition, FieldKind, Filter, Table, select};
 use model::Exception;
-use model::error::ErrorCode;
 
 use crate::units::list::{exist, knows_all};
 
@@ -17,11 +14,6 @@ macro_rules! definitions {
         &[$(FieldDefinition::new($name, $title, FieldKind::$kind, $doc),)+]
     };
 }
-
-pub(crate) mod instance;
-
-/// Fields of instances.
-pub(crate) static INSTANCE: LazyLock<Vec<FieldDefinition>> = LazyLock::new(instance::definitions);
 
 /// Fields of exports.
 pub(crate) const EXPORT: &[FieldDefinition] = definitions! {
@@ -73,16 +65,6 @@ pub(crate) fn empty(
 ) -> Result<Table, Exception> {
     knows_all(filter, |name| known.iter().any(|field| field.name == name))?;
     Ok(Table { fields: select(wanted, known), data: Vec::new() })
-}
-
-/// Refuses any name, as no object exists.
-///
-/// # Errors
-/// Any name was given.
-pub(crate) fn none_named(kind: &str, names: &[String]) -> Result<(), Exception> {
-    names.first().map_or(Ok(()), |name| {
-        Err(Exception::prereq(format!("{kind} '{name}' not known"), ErrorCode::UnknownEntity))
-    })
 }
 
 /// Bare values of no object.

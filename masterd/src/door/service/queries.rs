@@ -15,11 +15,9 @@ use luxi::query::{Definitions, Filter, Table};
 use model::error::ExceptionKind;
 use model::group::Group;
 use model::network::{Claim, Network};
-use model::node::{Node, NodeRole};
+use model::node::Node;
 use model::rack::Lease;
-use model::{Exception, Job, JobId, NodeName};
-use rpc::calls::{Facts, NodeFacts};
-use tokio::task::JoinSet;
+use model::{Exception, Job, JobId};
 use tokio::time::Instant;
 
 use super::{LuxiService, no_locking, tenants};
@@ -29,9 +27,10 @@ use crate::cluster::node::fields::NodeRow;
 use crate::cluster::{group, node, token};
 use crate::config::Config;
 use crate::door::lists::job::JobRow;
-use crate::door::lists::without_rows::{self, EXPORT, INSTANCE};
+use crate::door::lists::without_rows::{self, EXPORT};
 use crate::door::lists::{filter, job, lock};
 use crate::door::users;
+use crate::instances::fields::{self as instance, InstanceRow};
 use crate::machines::lease::fields::LeaseRow;
 use crate::machines::machine::fields::MachineRow;
 use crate::machines::network::fields::NetworkRow;
@@ -43,8 +42,6 @@ use crate::switching::fields as switching;
 use crate::tenants::fields as tenant;
 use crate::units::list::{Field, Listing, bare, definitions, natural};
 
-/// How long a list of nodes waits for agents: they answer in milliseconds or are in trouble.
-const FACTS_TIME: Duration = Duration::from_secs(5);
 /// How long a list may be in the making. With [`super::turns::LIST_TURN_TIME`] a little less than a query's deadline,
 /// which cannot interrupt it.
 const LIST_TIME: Duration = Duration::from_secs(18);
@@ -88,7 +85,6 @@ macro_rules! lists {
             let wanted = call.fields.as_deref();
             match call.what {
                 What::Job => definitions(job::FIELDS, wanted),
-                What::Instance => without_rows::describe(&INSTANCE, wanted),
                 What::Export => without_rows::describe(EXPORT, wanted),
                 $(What::$what => definitions($fields, wanted),)+
             }
@@ -99,10 +95,6 @@ macro_rules! lists {
                 let ($service, $call) = (self, &call);
                 match call.what {
                     What::Job => self.job_table(&call).await,
-                    What::Instance => {
-                        without_rows::none_named("Instance", &named(&call))?;
-                        without_rows::empty(&INSTANCE, &call.fields, call.filter.as_ref())
-                    }
                     What::Export => {
                         without_rows::empty(EXPORT, &call.fields, call.filter.as_ref())
                     }
@@ -115,10 +107,11 @@ macro_rules! lists {
 
 lists! { |service, call|
     Node: node::fields::FIELDS =>
-        service.node_rows(&call.fields, call.filter.as_ref(), &named(call)).await?,
+        service.node_rows(call.filter.as_ref(), &named(call))?,
     Lock: lock::FIELDS => service.sources.locks.snapshot(),
     Group: group::fields::FIELDS => service.group_rows(&named(call))?,
     Filter: filter::FIELDS => service.filter_rows(call.filter.as_ref())?,
+    Instance: instance::all() => service.instance_rows(call.filter.as_ref(), &named(call))?,
     Network: network::fields::FIELDS => service.network_rows(&named(call))?,
     Machine: machine::fields::FIELDS => service.machine_rows(call.filter.as_ref()),
     Image: image::fields::FIELDS => service.image_rows(call.filter.as_ref()),
@@ -237,10 +230,10 @@ impl LuxiService {
         Ok(rows)
     }
 
-    pub(super) async fn query_nodes(&self, call: QueryNodes) -> Result<Vec<Row>, Exception> {
+    pub(super) fn query_nodes(&self, call: &QueryNodes) -> Result<Vec<Row>, Exception> {
         no_locking(call.use_locking)?;
         bare(node::fields::FIELDS, [], &call.fields)?;
-        let rows = self.node_rows(&call.fields, None, &call.names).await?;
+        let rows = self.node_rows(None, &call.names)?;
         bare(node::fields::FIELDS, rows, &call.fields)
     }
 
@@ -260,6 +253,27 @@ impl LuxiService {
             return Ok(groups.into_iter().map(row).collect());
         }
         names.iter().map(|name| config.group(name).map(row)).collect()
+    }
+
+    pub(super) fn query_instances(&self, call: &QueryInstances) -> Result<Vec<Row>, Exception> {
+        no_locking(call.use_locking)?;
+        bare(instance::all(), self.instance_rows(None, &call.names)?, &call.fields)
+    }
+
+    /// All instances, or those that were named, in that order, or those to which the filter is limited.
+    fn instance_rows(
+        &self,
+        filter: Option<&Filter>,
+        names: &[String],
+    ) -> Result<Vec<InstanceRow>, Exception> {
+        let config = self.config();
+        let mut rows = instance::Rows::new(&config, &self.sources.contacts, self.now());
+        if !names.is_empty() {
+            return names.iter().map(|name| Ok(rows.row(config.instance(name)?))).collect();
+        }
+        let limited = instance::limited(&config, filter);
+        let all = limited.unwrap_or_else(|| config.instances.values().collect());
+        Ok(all.into_iter().map(|instance| rows.row(instance)).collect())
     }
 
     pub(super) fn query_networks(&self, call: &QueryNetworks) -> Result<Vec<Row>, Exception> {
@@ -364,9 +378,8 @@ impl LuxiService {
     }
 
     /// All nodes, or those that were named, in that order; their agents are asked only for what they know.
-    async fn node_rows(
+    fn node_rows(
         &self,
-        fields: &[String],
         filter: Option<&Filter>,
         names: &[String],
     ) -> Result<Vec<NodeRow>, Exception> {
@@ -386,41 +399,14 @@ impl LuxiService {
             }
             nodes.sort_by(|a, b| natural::compare(a.name.as_str(), b.name.as_str()));
         }
-        let looked_at = filter.into_iter().flat_map(Filter::fields);
-        let live = fields
-            .iter()
-            .map(String::as_str)
-            .chain(looked_at)
-            .any(|name| node::fields::LIVE.contains(&name));
-        let mut facts = if live { self.facts(nodes.iter().copied()).await } else { HashMap::new() };
+        let facts = self.sources.contacts.facts();
         let row = |node: &Arc<Node>| NodeRow {
             node: Arc::clone(node),
-            facts: facts.remove(&node.name),
+            facts: facts.get(&node.name).cloned(),
             contact: self.sources.contacts.get(&node.name),
             config: Arc::clone(&config),
         };
         Ok(nodes.into_iter().map(row).collect())
-    }
-
-    /// The facts from the agents that answer in time.
-    async fn facts(
-        &self,
-        nodes: impl Iterator<Item = &Arc<Node>>,
-    ) -> HashMap<NodeName, Arc<NodeFacts>> {
-        let mut calls = JoinSet::new();
-        for node in nodes.filter(|node| node.role != NodeRole::Offline) {
-            let (agents, node) = (self.sources.agents.clone(), Arc::clone(node));
-            calls.spawn(async move {
-                let answer =
-                    tokio::time::timeout(FACTS_TIME, agents.call(&node, Facts {}, None)).await;
-                answer.ok()?.ok().map(|facts| (node.name.clone(), Arc::new(facts)))
-            });
-        }
-        let mut facts = HashMap::new();
-        while let Some(answer) = calls.join_next().await {
-            facts.extend(answer.ok().flatten());
-        }
-        facts
     }
 }
 
@@ -440,10 +426,4 @@ fn named(call: &Query) -> Vec<String> {
     let names = call.filter.as_ref().and_then(|filter| filter.only_values_of("name"));
     let names = names.unwrap_or_default().into_iter();
     names.filter_map(Operand::as_text).map(str::to_owned).collect()
-}
-
-pub(super) fn query_instances(call: &QueryInstances) -> Result<Vec<Row>, Exception> {
-    no_locking(call.use_locking)?;
-    without_rows::none_named("Instance", &call.names)?;
-    without_rows::bare(&INSTANCE, &call.fields)
 }

@@ -82,7 +82,7 @@ fn found(seen: &Seen) -> Vec<Alarm> {
     found.extend(agents::behind(&agents));
     found.extend(agents::callers(&agents));
     found.extend(agents::drifted(&agents));
-    let machines = machines.chain(seen.switches.iter().cloned());
+    let machines = machines.chain(seen.objects.iter().cloned());
     found.extend(whole.chain(machines).chain(seen.guesses.clone()));
     found
 }

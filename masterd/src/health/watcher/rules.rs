@@ -178,8 +178,8 @@ pub struct Seen {
     pub machines: Machines,
     /// Machines in service that fell silent, or came back.
     pub silence: Silence,
-    /// Alarms about switches and their ports.
-    pub switches: Vec<Alarm>,
+    /// Alarms about switches, their ports, and instances.
+    pub objects: Vec<Alarm>,
     /// Somebody guesses passwords.
     pub guesses: Option<Alarm>,
     /// Jobs that have ended and are not archived.

@@ -110,19 +110,19 @@ fn optional(value: Option<impl ToString>) -> Cell {
 pub const FIELDS: &[Field<NetworkRow>] = fields! {
     "ctime", "CTime", Timestamp, "When it was made", |r| json(&seconds(r.network.ctime));
     "external_reservations", "ExternalReservations", Text, "IPv4 addresses that are never given out",
-        |r| r.external_reservations();
+        NetworkRow::external_reservations;
     "free_count", "FreeCount", Number, "IPv4 addresses that a claim could get",
         |r| r.counted(|free, _all| free);
     "gateway", "Gateway", Other, "IPv4 gateway", |r| r.gateway(true);
     "gateway6", "IPv6Gateway", Other, "IPv6 gateway", |r| r.gateway(false);
     "group_cnt", "NodeGroups", Number, "Number of node groups that it is connected to",
         |r| Cell::normal(r.network.groups.len());
-    "group_list", "GroupList", Other, "Node groups with mode, link and VLAN", |r| r.groups();
+    "group_list", "GroupList", Other, "Node groups with mode, link and VLAN", NetworkRow::groups;
     "inst_cnt", "Instances", Number, "Number of instances", |_| Cell::normal(0);
     "inst_list", "InstanceList", Other, "List of instances", |_| json(&Vec::<String>::new());
     "mac_prefix", "MacPrefix", Other, "First bytes of Ethernet addresses",
         |r| optional(r.network.mac_prefix.as_deref());
-    "map", "Map", Text, "`.` for each free IPv4 address, `X` for each other one", |r| r.map();
+    "map", "Map", Text, "`.` for each free IPv4 address, `X` for each other one", NetworkRow::map;
     "mtime", "MTime", Timestamp, "When it last changed", |r| json(&seconds(r.network.mtime));
     "name", "Network", Text, "Network name", |r| Cell::normal(r.network.name.as_str());
     "network", "Subnet", Text, "IPv4 subnet", |r| r.prefix(true);

@@ -123,7 +123,7 @@ fn fields_of_ganeti_are_as_ganeti_prints_them() {
         let network = Arc::clone(config.network(network).unwrap());
         let row = NetworkRow { network, config: Arc::clone(&config) };
         let field = FIELDS.iter().find(|field| field.definition.name == name).unwrap();
-        (field.value)(&row)
+        field.value.of(&row)
     };
     let unset = Cell::without(CellStatus::Unavailable);
     for name in ["gateway", "network6", "gateway6", "mac_prefix"] {

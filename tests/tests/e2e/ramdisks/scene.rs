@@ -144,7 +144,7 @@ impl Scene {
 
     /// The events that the agent would tell the master.
     pub(super) fn seen(&self) -> Vec<Value> {
-        let call = Exchange { incarnation: None, acknowledged: 0, wait_ms: 0 };
+        let call = Exchange { incarnation: None, acknowledged: 0, wait_ms: 0, sights: None };
         let told = self.runtime.block_on(self.client.call(&self.target(), call, meta())).unwrap();
         let events = told.events.iter();
         events.map(|event| serde_json::to_value(&event.observation).unwrap()).collect()

@@ -55,7 +55,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         unserved: Vec::new(),
         machines: Machines::default(),
         silence: Silence::default(),
-        switches: Vec::new(),
+        objects: Vec::new(),
         guesses: None,
         ended: 0,
         live: BTreeSet::new(),

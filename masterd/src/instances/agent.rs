@@ -1,0 +1,139 @@
+//! The way to the node of an instance.
+
+use model::instance::Instance;
+use model::instance::launch::{DiskLaunch, Launch, Sight};
+use model::{Code, Exception, NodeName};
+use rpc::calls::{
+    DiskCreate, DiskRemove, HypervisorCheck, InstanceSeen, InstanceStart, InstanceStop,
+};
+use rpc::{Call, RpcError};
+use stdx::daemon::chain;
+
+use crate::units::{Context, Failure};
+
+/// A call to the agent of a node that did not come about.
+#[derive(Debug)]
+pub(super) struct NotDone {
+    /// Why.
+    pub(super) why: String,
+    /// Whether the agent said so: then nothing was done.
+    pub(super) said: bool,
+}
+
+impl NotDone {
+    pub(super) fn exception(self, what: &str) -> Exception {
+        Exception::exec(format!("{what}: {}", self.why)).coded(Code::Agent)
+    }
+}
+
+/// Calls the agent of a node.
+///
+/// # Errors
+/// The outer one: the master is ending. The inner one: it was not done, or nobody knows whether it was.
+pub(super) async fn call<C: Call>(
+    context: &mut Context,
+    node: &NodeName,
+    call: C,
+) -> Result<Result<C::Reply, NotDone>, Failure> {
+    let (config, behalf) = (context.config(), context.behalf());
+    let Some(node) = config.nodes.get(node) else {
+        let why = format!("node {node} is gone");
+        return Ok(Err(NotDone { why, said: true }));
+    };
+    let reply = context.agents().await?.call(node, call, behalf).await;
+    Ok(reply.map_err(|error| NotDone {
+        said: matches!(error, RpcError::Failed { .. } | RpcError::Offline { .. }),
+        why: chain(&error),
+    }))
+}
+
+/// The same where the answer tells how a run stands, which everybody is to know.
+pub(super) async fn seen<C: Call<Reply = InstanceSeen>>(
+    context: &mut Context,
+    node: &NodeName,
+    asked: C,
+) -> Result<Result<Sight, NotDone>, Failure> {
+    let told = call(context, node, asked).await?;
+    Ok(told.map(|InstanceSeen { known, sight }| {
+        context.contacts().instances.note(node, known, sight.clone());
+        sight
+    }))
+}
+
+/// Begins a run that is committed.
+///
+/// # Errors
+/// It did not begin, or ended at once.
+pub(super) async fn start(context: &mut Context, launch: Launch) -> Result<(), Failure> {
+    let (name, config) = (launch.name.clone(), context.config());
+    let node = config.instance(name.as_str())?.primary_node.clone();
+    match seen(context, &node, InstanceStart { launch }).await? {
+        Ok(sight) if sight.seen.is_alive() => Ok(()),
+        Ok(sight) => {
+            let why = sight.exit.unwrap_or_else(|| format!("it is {}", sight.seen));
+            Err(Exception::exec(format!("Could not start instance {name}: {why}")).into())
+        }
+        Err(not) => Err(not.exception(&format!("Could not start instance {name}")).into()),
+    }
+}
+
+/// Ends what lives of an instance on a node.
+pub(super) async fn stop(
+    context: &mut Context,
+    node: &NodeName,
+    instance: &Instance,
+    timeout_s: u32,
+    forget: bool,
+) -> Result<Result<Sight, NotDone>, Failure> {
+    let (uuid, run) = (instance.uuid, instance.runs);
+    seen(context, node, InstanceStop { uuid, run, timeout_s, forget }).await
+}
+
+/// Looks whether the node's hypervisor takes an instance's parameters.
+///
+/// # Errors
+/// It does not, or does not answer.
+pub(super) async fn check_hypervisor(
+    context: &mut Context,
+    node: &NodeName,
+    instance: &Instance,
+) -> Result<(), Failure> {
+    let settings = context.config().settings_of(instance);
+    let hypervisor = instance.hypervisor.clone();
+    let hvparams = settings.hypervisor_of(instance);
+    let checked = call(context, node, HypervisorCheck { hypervisor, hvparams }).await?;
+    let what = format!("Hypervisor parameter validation failed on node {node}");
+    checked.map_err(|not| {
+        let text = format!("{what}: {}", not.why);
+        let code = match not.said {
+            true => model::error::ErrorCode::WrongInput,
+            false => model::error::ErrorCode::EnvironmentError,
+        };
+        Exception::prereq(text, code).into()
+    })
+}
+
+/// Makes disks on a node.
+pub(super) async fn make_disks(
+    context: &mut Context,
+    node: &NodeName,
+    disks: Vec<DiskLaunch>,
+    wipe: bool,
+) -> Result<Result<(), NotDone>, Failure> {
+    match disks.is_empty() {
+        true => Ok(Ok(())),
+        false => call(context, node, DiskCreate { disks, wipe }).await,
+    }
+}
+
+/// Removes disks on a node.
+pub(super) async fn remove_disks(
+    context: &mut Context,
+    node: &NodeName,
+    disks: Vec<DiskLaunch>,
+) -> Result<Result<(), NotDone>, Failure> {
+    match disks.is_empty() {
+        true => Ok(Ok(())),
+        false => call(context, node, DiskRemove { disks }).await,
+    }
+}

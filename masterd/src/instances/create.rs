@@ -1,0 +1,264 @@
+//! Makes an instance. Its first effect is one commit that reserves all that it takes, so that nothing of it
+//! is ever without a record.
+
+use jobs::locks::{Level, LockName, Mode};
+use model::error::ErrorCode;
+use model::instance::state::AdminState;
+use model::instance::{Instance, Phase};
+use model::node::Node;
+use model::opcode::InstanceCreate;
+use model::{Exception, JobId, NodeName, Uuid};
+
+use super::allocator::{Wish, choose};
+use super::blueprint::{Blueprint, Making, asked};
+use super::{agent, info, launch, remove, warning};
+use crate::config::{Config, ConfigChange};
+use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
+
+/// How often another node is looked for where somebody else got the last room of one.
+const TRIES_MAX: u32 = 8;
+
+/// The node that the client names; none has the allocator choose.
+fn named<'c>(op: &InstanceCreate, config: &'c Config) -> Result<Option<&'c Node>, Exception> {
+    let uuid = op.pnode_uuid.as_deref();
+    let node = op.pnode.as_deref().map(|name| config.node_with(name, uuid)).transpose()?;
+    if node.is_some() && op.iallocator.as_ref().is_some_and(|name| !name.is_empty()) {
+        return Err(wrong("Do not specify both, iallocator and node"));
+    }
+    if op.snode.is_some() {
+        return Err(wrong("disks of this template have no secondary node"));
+    }
+    Ok(node.map(AsRef::as_ref))
+}
+
+/// Looks whether the allocator that is meant is one that this version has.
+fn is_built_in(op: &InstanceCreate, config: &Config) -> Result<(), Exception> {
+    let usual = config.instance_settings().default_iallocator.clone();
+    let named = op.iallocator.clone().filter(|name| name != ".").unwrap_or(usual);
+    match named.is_empty() {
+        true => Ok(()),
+        false => Err(wrong(format!(
+            "this version runs no program for allocation, and so not `{named}`; leave it out for the built-in \
+             one"
+        ))),
+    }
+}
+
+impl LogicalUnit for InstanceCreate {
+    /// A record that an earlier try left unfinished, and that goes first.
+    type Plan = Option<Uuid>;
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        match level {
+            Level::Instance => {
+                let name = self.instance_name.to_ascii_lowercase();
+                Ok(vec![(LockName::member(level, name), Mode::Exclusive)])
+            }
+            // The allocator may take any: all are to stay what they are.
+            Level::Node => Ok(match named(self, config)? {
+                Some(node) => vec![(LockName::member(level, node.name.as_str()), Mode::Shared)],
+                None => vec![(LockName::set(level), Mode::Shared)],
+            }),
+            Level::Network => {
+                let named = self.nics.iter().filter_map(|nic| nic.get("network")?.as_str());
+                let mut networks = Vec::new();
+                for name in named.filter(|name| !["", "none"].contains(name)) {
+                    let uuid = config.network(name)?.uuid.to_string();
+                    networks.push((LockName::member(level, uuid), Mode::Shared));
+                }
+                Ok(networks)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Option<Uuid>, Failure> {
+        let config = context.config();
+        let left = left_behind(self, context, &config)?;
+        let facts = context.contacts().facts();
+        let (job, now) = (context.job(), context.now());
+        let making = Making { facts: &facts, job, now, seed: Uuid::new_v4().as_u128() };
+        let blueprint = blueprint(self, &config, making)?;
+        // The name may be that of a record which goes first.
+        if left.is_none() {
+            let node = placed(self, &config, &blueprint, making)?;
+            let (_, instance) = blueprint.on(node, self, &config, making)?;
+            if !self.forthcoming {
+                agent::check_hypervisor(context, &node.name, &instance).await?;
+            }
+        }
+        Ok(left)
+    }
+
+    async fn exec(
+        self,
+        left: Option<Uuid>,
+        context: &mut Context,
+    ) -> Result<Vec<NodeName>, Failure> {
+        if let Some(left) = left {
+            clear(context, left).await?;
+        }
+        let name = self.instance_name.to_ascii_lowercase();
+        context.say(format!("adding instance {name} to cluster config")).await;
+        let instance = reserve(&self, context).await?;
+        context.add_lock(&LockName::member(Level::Instance, instance.name.as_str()));
+        if self.pnode.is_none() {
+            let (name, node) = (&instance.name, &instance.primary_node);
+            context
+                .say(info(&format!("Selected nodes for instance {name} via iallocator: {node}")))
+                .await;
+        }
+        if instance.forthcoming {
+            return Ok(vec![instance.primary_node]);
+        }
+        if !instance.disks.is_empty() {
+            context.say("* creating instance disks...").await;
+        }
+        let (node, uuid) = (instance.primary_node.clone(), instance.uuid);
+        let (disks, wipe) = {
+            let config = context.config();
+            (launch::disks(&config, &instance), config.settings_of(&instance).prealloc_wipe_disks)
+        };
+        if let Err(not) = agent::make_disks(context, &node, disks, wipe).await? {
+            let failed = not.exception("Can't create the disks");
+            undo(context, &instance).await?;
+            return Err(failed.into());
+        }
+        let (start, now) = (self.start, context.now());
+        let launch = context.transact(move |config| made(config, uuid, start, now)).await?;
+        if let Some(launch) = launch {
+            context.say("* starting instance...").await;
+            agent::start(context, launch).await?;
+        }
+        Ok(vec![node])
+    }
+}
+
+fn blueprint(
+    op: &InstanceCreate,
+    config: &Config,
+    making: Making<'_>,
+) -> Result<Blueprint, Exception> {
+    let settings = match named(op, config)? {
+        Some(node) => config.settings_on(node),
+        None => config.instance_settings().as_ref().clone(),
+    };
+    asked(op, config, &settings, making)
+}
+
+/// The node that the client names, or the one that the allocator chooses.
+fn placed<'c>(
+    op: &InstanceCreate,
+    config: &'c Config,
+    blueprint: &Blueprint,
+    making: Making<'_>,
+) -> Result<&'c Node, Exception> {
+    if let Some(node) = named(op, config)? {
+        return Ok(node);
+    }
+    is_built_in(op, config)?;
+    let group = op.group_name.as_deref().map(|name| config.group(name)).transpose()?;
+    let share = blueprint.share(&config.instance_settings());
+    let wish = Wish { share, group: group.map(AsRef::as_ref), not: None };
+    choose(config, making.facts, wish).map(AsRef::as_ref)
+}
+
+/// The record of this name that an earlier try left unfinished, if there is one.
+fn left_behind(
+    op: &InstanceCreate,
+    context: &Context,
+    config: &Config,
+) -> Result<Option<Uuid>, Exception> {
+    let name = op.instance_name.to_ascii_lowercase();
+    let Some(instance) = config.instances.get(name.as_str()) else { return Ok(None) };
+    match &instance.phase {
+        Phase::Creating { job } if context.has_ended(*job) => Ok(Some(instance.uuid)),
+        Phase::Creating { .. } | Phase::Ready | Phase::Moving { .. } | Phase::Removing { .. } => {
+            let text = format!("Instance '{name}' is already in the cluster");
+            Err(Exception::prereq(text, ErrorCode::AlreadyExists))
+        }
+    }
+}
+
+/// Removes what an earlier try left.
+async fn clear(context: &mut Context, left: Uuid) -> Result<(), Failure> {
+    let config = context.config();
+    let instance = remove::present(&config, left)?.clone();
+    context.say(info("Removing what an earlier job left of this instance")).await;
+    context.point_of_no_return().await?;
+    if let Err((what, not)) = remove::taken_away(context, &instance, 0).await? {
+        return Err(not.exception(what).into());
+    }
+    remove::gone(context, left).await
+}
+
+/// Reserves all that an instance takes, by one commit.
+async fn reserve(op: &InstanceCreate, context: &mut Context) -> Result<Instance, Failure> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let facts = context.contacts().facts();
+        let (job, now, op) = (context.job(), context.now(), op.clone());
+        let (seed, may_go_elsewhere) = (Uuid::new_v4().as_u128(), op.pnode.is_none());
+        let decide = move |config: &Config| {
+            let making = Making { facts: &facts, job, now, seed };
+            let blueprint = blueprint(&op, config, making)?;
+            let node = placed(&op, config, &blueprint, making)?;
+            blueprint.on(node, &op, config, making)
+        };
+        match context.transact(decide).await {
+            Err(Failure::Exception(error))
+                if may_go_elsewhere && is_full(&error) && tries < TRIES_MAX => {}
+            done => return done,
+        }
+    }
+}
+
+fn is_full(error: &Exception) -> bool {
+    let code = error.args.get(1).and_then(serde_json::Value::as_str);
+    code == Some(ErrorCode::InsufficientResources.as_str())
+}
+
+/// The change by which an instance is whole, with its first run if it is to start.
+fn made(
+    config: &Config,
+    uuid: Uuid,
+    start: bool,
+    now: model::Timestamp,
+) -> Result<(Vec<ConfigChange>, Option<model::instance::launch::Launch>), Exception> {
+    let instance = remove::present(config, uuid)?;
+    let mut whole = Instance { phase: Phase::Ready, ..instance.clone() };
+    let mut begins = None;
+    if start {
+        let node = whole.primary_node.clone();
+        whole = whole.with_next_run(node, now);
+        (whole.admin_state, whole.disks_active) = (AdminState::Up, true);
+        begins = Some(launch::launch(config, &whole));
+    }
+    Ok((vec![ConfigChange::Instance(whole)], begins))
+}
+
+/// Takes a creation back that failed; what cannot be undone stays in the record, with the reason.
+async fn undo(context: &mut Context, instance: &Instance) -> Result<(), Failure> {
+    let uuid = instance.uuid;
+    match remove::taken_away(context, instance, 0).await? {
+        Ok(()) => remove::gone(context, uuid).await,
+        Err((what, not)) => {
+            let why = format!("{what}: {}", not.why);
+            context.say(warning(&why)).await;
+            let job = context.job();
+            context.transact(move |config| removing(config, uuid, job, why)).await
+        }
+    }
+}
+
+fn removing(
+    config: &Config,
+    uuid: Uuid,
+    job: JobId,
+    why: String,
+) -> Result<(Vec<ConfigChange>, ()), Exception> {
+    let instance = remove::present(config, uuid)?;
+    let phase = Phase::Removing { job, why: Some(why) };
+    Ok((vec![ConfigChange::Instance(Instance { phase, ..instance.clone() })], ()))
+}

@@ -1,0 +1,234 @@
+//! Core: which instances get a job, and when the next one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use model::instance::state::{self, AdminState, NodeState, Status};
+use model::instance::{Instance, Phase};
+use model::{InstanceName, JobId, Timestamp};
+
+use crate::config::Config;
+use crate::instances::standing::Stands;
+
+/// Seconds after the first try; each further one within the hour waits twice as long.
+const AGAIN: i64 = 10;
+/// Most seconds between two tries.
+const AGAIN_MAX: i64 = 600;
+/// Tries within an hour; then an operator is needed.
+pub(crate) const TRIES_MAX: usize = 5;
+/// Seconds of that hour.
+const HOUR: i64 = 3_600;
+/// Jobs of one look: a node that comes back does not start all of its instances at once.
+const ORDERS_MAX: usize = 50;
+
+/// Something to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Start,
+    /// Its own user shut it down: that is its wish now.
+    NoteShutdown,
+    /// A job left it between two nodes.
+    FinishMove,
+    /// A job left it half removed.
+    RemoveAgain,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Start => "it is to run, and does not",
+            Self::NoteShutdown => "its own user shut it down",
+            Self::FinishMove => "a job left it between two nodes",
+            Self::RemoveAgain => "a job left it half removed",
+        })
+    }
+}
+
+/// An instance as it is seen.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) stands: Stands,
+    /// Whether a job holds it.
+    pub(crate) is_held: bool,
+    /// Whether the job that brought it to its phase has ended.
+    pub(crate) is_unfinished: bool,
+}
+
+/// The jobs that were tried with an instance.
+#[derive(Debug, Clone, Default)]
+struct Tried {
+    /// When its jobs of the last hour were submitted.
+    at: VecDeque<Timestamp>,
+    /// The last of them.
+    job: Option<JobId>,
+}
+
+/// The jobs that were tried with instances.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts(BTreeMap<InstanceName, Tried>);
+
+impl Tried {
+    fn forget_old(&mut self, now: Timestamp) {
+        while self.at.front().is_some_and(|first| first.plus_seconds(HOUR) <= now) {
+            self.at.pop_front();
+        }
+    }
+
+    /// Whether the next try is due.
+    fn is_due(&self, now: Timestamp) -> bool {
+        let Some(last) = self.at.back() else { return true };
+        let doubled = u32::try_from(self.at.len() - 1).unwrap_or(u32::MAX).min(10);
+        let pause = (AGAIN << doubled).min(AGAIN_MAX);
+        self.at.len() < TRIES_MAX && last.plus_seconds(pause) <= now
+    }
+}
+
+impl Attempts {
+    /// The orders of this moment, those first that a node starts first.
+    pub(crate) fn orders(
+        &mut self,
+        config: &Config,
+        seen: impl Fn(&Instance) -> Seen,
+        has_ended: impl Fn(JobId) -> bool,
+        now: Timestamp,
+    ) -> Vec<(InstanceName, Order)> {
+        self.0.retain(|name, tried| {
+            tried.forget_old(now);
+            config.instances.contains_key(name) && !tried.at.is_empty()
+        });
+        let mut orders = Vec::new();
+        for instance in config.instances.values() {
+            let tried = self.0.get(&instance.name);
+            let is_at_work =
+                tried.is_some_and(|tried| tried.job.is_some_and(|job| !has_ended(job)));
+            if is_at_work || !tried.is_none_or(|tried| tried.is_due(now)) {
+                continue;
+            }
+            if let Some(order) = order(instance, || seen(instance)) {
+                orders.push((instance.start_order, instance.name.clone(), order));
+            }
+        }
+        orders.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+        orders.truncate(ORDERS_MAX);
+        orders.into_iter().map(|(_, name, order)| (name, order)).collect()
+    }
+
+    /// Notes a job that was submitted.
+    pub(crate) fn submitted(
+        &mut self,
+        name: &InstanceName,
+        order: Order,
+        job: JobId,
+        now: Timestamp,
+    ) {
+        let tried = self.0.entry(name.clone()).or_default();
+        tried.job = Some(job);
+        match order {
+            Order::Start | Order::FinishMove | Order::RemoveAgain => tried.at.push_back(now),
+            // It is no failure, and is not repeated.
+            Order::NoteShutdown => {}
+        }
+    }
+
+    /// The instances with which it was tried as often as it may be, each since when.
+    pub(crate) fn given_up(&self) -> Vec<(InstanceName, Timestamp)> {
+        let given_up = self.0.iter().filter(|(_, tried)| tried.at.len() >= TRIES_MAX);
+        given_up.filter_map(|(name, tried)| Some((name.clone(), *tried.at.back()?))).collect()
+    }
+}
+
+/// The order for one instance.
+fn order(instance: &Instance, seen: impl FnOnce() -> Seen) -> Option<Order> {
+    let is_whole = instance.phase == Phase::Ready;
+    if instance.forthcoming || is_whole && instance.admin_state != AdminState::Up {
+        return None;
+    }
+    let Seen { stands, is_held, is_unfinished } = seen();
+    if is_held || stands.node != NodeState::Up {
+        return None;
+    }
+    match &instance.phase {
+        Phase::Ready => {}
+        Phase::Moving { .. } => return is_unfinished.then_some(Order::FinishMove),
+        Phase::Removing { .. } => return is_unfinished.then_some(Order::RemoveAgain),
+        // Its maker decides whether it is made again, or removed.
+        Phase::Creating { .. } => return None,
+    }
+    match stands.status()? {
+        Status::ErrorDown => Some(Order::Start),
+        Status::UserDown if stands.standing.is_some_and(|it| it.seen == state::Seen::Stopped) => {
+            Some(Order::NoteShutdown)
+        }
+        Status::Running
+        | Status::AdminDown
+        | Status::AdminOffline
+        | Status::UserDown
+        | Status::ErrorUp
+        | Status::ErrorWrongNode
+        | Status::ErrorNodeDown
+        | Status::ErrorNodeOffline => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::instance::Run;
+    use model::instance::state::Standing;
+
+    use super::*;
+    use crate::config::ConfigChange;
+    use crate::testing::{NOW, config, instance};
+
+    fn seen(of: state::Seen, user_shutdown: bool) -> Seen {
+        let standing =
+            Standing { wish: AdminState::Up, seen: of, user_shutdown, ..Standing::default() };
+        let stands = Stands { node: NodeState::Up, sight: None, standing: Some(standing) };
+        Seen { stands, is_held: false, is_unfinished: false }
+    }
+
+    #[test]
+    fn what_is_done_with_an_instance() {
+        let whole = instance("i1", "n1.example");
+        let with = |seen: Seen| order(&whole, || seen);
+        assert_eq!(with(seen(state::Seen::Running, false)), None);
+        assert_eq!(with(seen(state::Seen::Crashed, true)), Some(Order::Start));
+        assert_eq!(with(seen(state::Seen::Absent, false)), Some(Order::Start));
+        assert_eq!(with(seen(state::Seen::Stopped, false)), Some(Order::Start));
+        assert_eq!(with(seen(state::Seen::Stopped, true)), Some(Order::NoteShutdown));
+        assert_eq!(with(Seen { is_held: true, ..seen(state::Seen::Absent, false) }), None);
+        let mut unknown = seen(state::Seen::Absent, false);
+        unknown.stands.standing = None;
+        assert_eq!(with(unknown), None, "its node has told nothing yet");
+        let mut silent = seen(state::Seen::Absent, false);
+        silent.stands.node = NodeState::Down;
+        assert_eq!(with(silent), None, "it may live there");
+        let from = Run { number: 1, node: whole.primary_node.clone(), since: NOW };
+        let to = "n2.example".parse().unwrap();
+        let phase = Phase::Moving { job: JobId(1), from, to };
+        let moving = Instance { phase, ..whole };
+        let left = |is_unfinished| Seen { is_unfinished, ..seen(state::Seen::Paused, false) };
+        assert_eq!(order(&moving, || left(false)), None);
+        assert_eq!(order(&moving, || left(true)), Some(Order::FinishMove));
+    }
+
+    #[test]
+    fn an_instance_that_keeps_dying_is_tried_ever_more_slowly_and_then_given_up() {
+        let mut config = config(&[]);
+        config.apply([ConfigChange::Instance(instance("i1", "n1.example"))]);
+        let mut attempts = Attempts::default();
+        let (mut tried, mut now) = (Vec::new(), NOW);
+        for _ in 0..HOUR {
+            let dead = |_: &Instance| seen(state::Seen::Crashed, false);
+            for (name, order) in attempts.orders(&config, dead, |_| true, now) {
+                attempts.submitted(&name, order, JobId(1), now);
+                tried.push(now.seconds() - NOW.seconds());
+            }
+            now = now.plus_seconds(1);
+        }
+        assert_eq!(tried, [0, 10, 30, 70, 150]);
+        assert_eq!(attempts.given_up(), [("i1".parse().unwrap(), NOW.plus_seconds(150))]);
+        let dead = |_: &Instance| seen(state::Seen::Crashed, false);
+        assert!(!attempts.orders(&config, dead, |_| true, now).is_empty(), "an hour later");
+        assert!(attempts.given_up().is_empty());
+    }
+}

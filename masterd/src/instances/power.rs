@@ -1,0 +1,268 @@
+//! Starts, stops and restarts instances.
+
+use jobs::locks::Level;
+use model::error::ErrorCode;
+use model::instance::launch::Launch;
+use model::instance::parameters::{BACKEND, hypervisor, read};
+use model::instance::settings::with_memory;
+use model::instance::state::{AdminState, AdminStateSource, NodeState};
+use model::instance::{Instance, Phase};
+use model::opcode::instance::RebootType;
+use model::opcode::{InstanceReboot, InstanceShutdown, InstanceStartup};
+use model::{Exception, Timestamp, Uuid};
+use rpc::calls::{Control, InstanceControl};
+
+use super::capacity::{Share, fits};
+use super::standing::{Stands, node_state};
+use super::{agent, find, launch, remove, warning};
+use crate::config::{Config, ConfigChange};
+use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
+
+/// Refuses to touch an instance that is not whole.
+///
+/// # Errors
+/// It is on its way; the text says what goes on.
+pub(super) fn is_whole(instance: &Instance) -> Result<(), Exception> {
+    let name = &instance.name;
+    let text = match &instance.phase {
+        Phase::Ready if !instance.forthcoming => return Ok(()),
+        Phase::Ready => format!("Instance {name} is only planned"),
+        Phase::Creating { job } => {
+            format!("Instance {name} was left half made by job {job}; make it again, or remove it")
+        }
+        Phase::Moving { job, .. } => format!(
+            "Instance {name} was left halfway between two nodes by job {job}; `gnt instance migrate \
+             --cleanup {name}` brings it to an end"
+        ),
+        Phase::Removing { job, .. } => {
+            format!("Instance {name} was left half removed by job {job}; remove it again")
+        }
+    };
+    Err(Exception::prereq(text, ErrorCode::WrongState))
+}
+
+/// Whether an instance's node is offline, so that there is nobody to be told.
+fn is_offline(context: &Context, instance: &Instance) -> bool {
+    let (config, now) = (context.config(), context.now());
+    node_state(&config, &instance.primary_node, context.contacts(), now) == NodeState::Offline
+}
+
+fn offline_node(instance: &Instance) -> Exception {
+    let text = format!("Primary node {} is offline", instance.primary_node);
+    Exception::prereq(text, ErrorCode::WrongState)
+}
+
+/// Whether an instance is alive on its node, as that tells.
+pub(super) fn is_alive(context: &Context, instance: &Instance) -> bool {
+    let stands = Stands::of(&context.config(), instance, context.contacts(), context.now());
+    stands.is_alive() == Some(true)
+}
+
+impl LogicalUnit for InstanceStartup {
+    type Plan = Uuid;
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        find::locks(level, config, &self.instance_name, self.instance_uuid.as_deref(), &[])
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Uuid, Failure> {
+        let config = context.config();
+        let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
+        is_whole(instance)?;
+        if instance.admin_state == AdminState::Offline {
+            let text = format!(
+                "Instance {0} is marked offline; `gnt instance modify --online {0}` changes that",
+                instance.name
+            );
+            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+        }
+        for_this_run(self, &config, instance)?;
+        let is_offline = is_offline(context, instance);
+        if is_offline && !self.ignore_offline_nodes {
+            return Err(offline_node(instance).into());
+        }
+        if !is_offline && !is_alive(context, instance) {
+            let node = config.node(instance.primary_node.as_str())?;
+            let facts = context.contacts().facts();
+            let share = Share::of(instance, &config.settings_on(node), 0);
+            fits(&config, node, facts.get(&node.name).map(AsRef::as_ref), share, Some(instance))?;
+        }
+        Ok(instance.uuid)
+    }
+
+    async fn exec(self, uuid: Uuid, context: &mut Context) -> Result<(), Failure> {
+        let config = context.config();
+        let instance = remove::present(&config, uuid)?.clone();
+        let is_offline = is_offline(context, &instance);
+        let lives = !is_offline && is_alive(context, &instance);
+        let (now, op) = (context.now(), self.clone());
+        let launch = context
+            .transact(move |config| {
+                let instance = remove::present(config, uuid)?;
+                let mut after = match self.no_remember {
+                    true => instance.clone(),
+                    false => wished(instance, AdminState::Up, AdminStateSource::Admin, now),
+                };
+                after.disks_active = true;
+                if lives || is_offline {
+                    return Ok((vec![ConfigChange::Instance(after)], None));
+                }
+                let node = after.primary_node.clone();
+                let after = after.with_next_run(node, now);
+                let launch = for_this_run(&op, config, &after)?;
+                Ok((vec![ConfigChange::Instance(after)], Some(launch)))
+            })
+            .await?;
+        match launch {
+            Some(launch) => agent::start(context, launch).await,
+            None if is_offline => {
+                context.say(warning("Primary node offline, marked instance as started")).await;
+                Ok(())
+            }
+            None => {
+                context.say(super::info("The instance runs already")).await;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The launch for a node, with the parameters of this run alone.
+fn for_this_run(
+    op: &InstanceStartup,
+    config: &Config,
+    instance: &Instance,
+) -> Result<Launch, Exception> {
+    let table = hypervisor(&instance.hypervisor).unwrap_or_default();
+    let hvparams = read(table, &op.hvparams, false).map_err(|e| wrong(e.to_string()))?;
+    let beparams =
+        read(BACKEND, &with_memory(&op.beparams), false).map_err(|e| wrong(e.to_string()))?;
+    let run = Instance {
+        hvparams: hvparams.over(&instance.hvparams),
+        beparams: beparams.over(&instance.beparams),
+        ..instance.clone()
+    };
+    Ok(Launch { paused: op.startup_paused, ..launch::launch(config, &run) })
+}
+
+/// An instance with another wish; the same where the wish is the same.
+fn wished(
+    instance: &Instance,
+    wish: AdminState,
+    source: AdminStateSource,
+    now: Timestamp,
+) -> Instance {
+    if instance.admin_state == wish && instance.admin_state_source == source {
+        return instance.clone();
+    }
+    Instance { admin_state: wish, admin_state_source: source, ..instance.changed(now) }
+}
+
+impl LogicalUnit for InstanceShutdown {
+    type Plan = Uuid;
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        find::locks(level, config, &self.instance_name, self.instance_uuid.as_deref(), &[])
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Uuid, Failure> {
+        let config = context.config();
+        let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
+        is_whole(instance)?;
+        if instance.admin_state == AdminState::Offline && !self.force {
+            let text = format!("Instance {} is marked offline", instance.name);
+            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+        }
+        if is_offline(context, instance) && !self.ignore_offline_nodes {
+            return Err(offline_node(instance).into());
+        }
+        Ok(instance.uuid)
+    }
+
+    async fn exec(self, uuid: Uuid, context: &mut Context) -> Result<(), Failure> {
+        let now = context.now();
+        let source = self.admin_state_source.unwrap_or_default();
+        let keeps = self.no_remember;
+        let instance = context
+            .transact(move |config| {
+                let instance = remove::present(config, uuid)?;
+                let after = match keeps || instance.admin_state == AdminState::Offline {
+                    true => instance.clone(),
+                    false => wished(instance, AdminState::Down, source, now),
+                };
+                let after = Instance { run: None, disks_active: false, ..after };
+                Ok((vec![ConfigChange::Instance(after.clone())], after))
+            })
+            .await?;
+        if is_offline(context, &instance) {
+            context.say(warning("Primary node offline, marked instance as stopped")).await;
+            return Ok(());
+        }
+        stopped(context, &instance, self.timeout.0).await
+    }
+}
+
+/// Ends what lives of an instance on its node.
+pub(super) async fn stopped(
+    context: &mut Context,
+    instance: &Instance,
+    timeout_s: u32,
+) -> Result<(), Failure> {
+    let node = instance.primary_node.clone();
+    let done = agent::stop(context, &node, instance, timeout_s, false).await?;
+    done.map(drop).map_err(|not| {
+        not.exception(&format!("Could not shutdown instance {}", instance.name)).into()
+    })
+}
+
+impl LogicalUnit for InstanceReboot {
+    type Plan = Uuid;
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        find::locks(level, config, &self.instance_name, self.instance_uuid.as_deref(), &[])
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Uuid, Failure> {
+        let config = context.config();
+        let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
+        is_whole(instance)?;
+        if instance.admin_state == AdminState::Offline {
+            let text = format!("Instance {} is marked offline", instance.name);
+            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+        }
+        if is_offline(context, instance) {
+            return Err(offline_node(instance).into());
+        }
+        Ok(instance.uuid)
+    }
+
+    async fn exec(self, uuid: Uuid, context: &mut Context) -> Result<(), Failure> {
+        let config = context.config();
+        let instance = remove::present(&config, uuid)?.clone();
+        let lives = is_alive(context, &instance);
+        if lives && self.reboot_type == RebootType::Soft {
+            context.point_of_no_return().await?;
+            let run = instance.runs;
+            let reset = InstanceControl { uuid, run, control: Control::Reset };
+            let done = agent::seen(context, &instance.primary_node, reset).await?;
+            let what = format!("Could not reboot instance {}", instance.name);
+            return done.map(drop).map_err(|not| not.exception(&what).into());
+        }
+        context.point_of_no_return().await?;
+        if lives {
+            stopped(context, &instance, self.shutdown_timeout.0).await?;
+        }
+        let now = context.now();
+        let launch = context
+            .transact(move |config| {
+                let instance = remove::present(config, uuid)?;
+                let after = wished(instance, AdminState::Up, AdminStateSource::Admin, now);
+                let node = after.primary_node.clone();
+                let after = Instance { disks_active: true, ..after }.with_next_run(node, now);
+                let launch = launch::launch(config, &after);
+                Ok((vec![ConfigChange::Instance(after)], launch))
+            })
+            .await?;
+        agent::start(context, launch).await
+    }
+}

@@ -1,0 +1,78 @@
+//! Core: where an instance goes.
+
+use model::Exception;
+use model::error::ErrorCode;
+use model::instance::Instance;
+use model::node::Node;
+
+use super::allocator::{Wish, choose};
+use super::capacity::{AllFacts, Share, broken, fits, may_host};
+use crate::config::Config;
+use crate::units::wrong;
+
+/// Disk templates whose disks every node reaches.
+const ANYWHERE: [&str; 6] = ["diskless", "sharedfile", "blockdev", "rbd", "ext", "gluster"];
+
+/// A client's words on the place where an instance is to go.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) target_node: Option<&'a str>,
+    pub(super) target_node_uuid: Option<&'a str>,
+    pub(super) iallocator: Option<&'a str>,
+    pub(super) ignore_ipolicy: bool,
+    /// The word for what is done, in refusals.
+    pub(super) verb: &'static str,
+}
+
+/// The node that an instance goes to.
+///
+/// # Errors
+/// None may have it.
+pub(super) fn target<'c>(
+    config: &'c Config,
+    facts: &AllFacts,
+    instance: &Instance,
+    asked: Asked<'_>,
+) -> Result<&'c Node, Exception> {
+    let template = instance.disk_template.as_str();
+    if !ANYWHERE.contains(&template) {
+        let text = format!("Instance's disk layout '{template}' does not allow {}", asked.verb);
+        return Err(Exception::prereq(text, ErrorCode::WrongState));
+    }
+    let own = config.node(instance.primary_node.as_str())?;
+    let settings = config.settings_on(own);
+    let share = Share::of(instance, &settings, 0);
+    let named = asked.target_node.map(|name| config.node_with(name, asked.target_node_uuid));
+    let node = match named.transpose()? {
+        Some(_) if asked.iallocator.is_some_and(|name| !name.is_empty()) => {
+            return Err(wrong("Do not specify both, iallocator and node"));
+        }
+        Some(node) if node.name == own.name => {
+            let text = format!("Instance {} is already on node {}", instance.name, own.name);
+            return Err(Exception::prereq(text, ErrorCode::WrongState));
+        }
+        Some(node) => {
+            may_host(node, "target")?;
+            fits(config, node, facts.get(&node.name).map(AsRef::as_ref), share, None)?;
+            node
+        }
+        None => {
+            // An instance goes elsewhere within its group.
+            let group = Some(config.group_of(own));
+            choose(config, facts, Wish { share, group, not: Some(own) })?
+        }
+    };
+    let sizes = config.disks_of(instance).map(|disk| i64::try_from(disk.size).unwrap_or(i64::MAX));
+    let sizes: Vec<i64> = sizes.collect();
+    let broken = broken(instance, &config.settings_on(node), &sizes);
+    if !broken.is_empty() && !asked.ignore_ipolicy {
+        let group = config.group_of(node);
+        let text = format!(
+            "Instance does not meet target node group's ({}) instance policy: {}",
+            group.name,
+            broken.join(", ")
+        );
+        return Err(Exception::prereq(text, ErrorCode::WrongState));
+    }
+    Ok(node)
+}

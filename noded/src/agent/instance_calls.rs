@@ -1,0 +1,133 @@
+//! Calls on instances and their disks.
+
+use std::time::Duration;
+
+use model::instance::launch::{DiskLaunch, Sight, SightsKnown};
+use model::instance::state::Seen;
+use rpc::Failure;
+use rpc::calls::{
+    Control, DiskCreate, DiskGrow, DiskRemove, DiskRename, DiskSizes, Finish, HypervisorCheck,
+    INSTANCES_PER_NODE_MAX, InstanceAwaited, InstanceControl, InstanceFinish, InstanceReceive,
+    InstanceSeen, InstanceSend, InstanceStart, InstanceStop, RunSet, RunsEnded,
+};
+use stdx::daemon::chain;
+use virt::{Storage, VirtError};
+
+use super::Agent;
+
+fn failed(error: &VirtError) -> Failure {
+    Failure::failed(chain(error))
+}
+
+fn seen(told: Result<(SightsKnown, Sight), VirtError>) -> Result<InstanceSeen, Failure> {
+    told.map(|(known, sight)| InstanceSeen { known, sight }).map_err(|error| failed(&error))
+}
+
+impl Agent {
+    pub(super) async fn instance_start(
+        &self,
+        call: InstanceStart,
+    ) -> Result<InstanceSeen, Failure> {
+        seen(self.instances.start(call.launch).await)
+    }
+
+    pub(super) async fn instance_stop(&self, call: InstanceStop) -> Result<InstanceSeen, Failure> {
+        let InstanceStop { uuid, run, timeout_s, forget } = call;
+        let within = Duration::from_secs(u64::from(timeout_s));
+        seen(self.instances.stop(uuid, run, within, forget).await)
+    }
+
+    pub(super) async fn instance_control(
+        &self,
+        call: InstanceControl,
+    ) -> Result<InstanceSeen, Failure> {
+        let InstanceControl { uuid, run, control } = call;
+        let told = self.instances.change(uuid, run, |record, now| match control {
+            Control::Pause => record.becomes(Seen::Paused, now),
+            Control::Resume | Control::Reset => record.becomes(Seen::Running, now),
+            Control::Memory(memory) => virt::runs::Record { memory, ..record.clone() },
+        });
+        seen(told.await)
+    }
+
+    pub(super) async fn instance_receive(
+        &self,
+        call: InstanceReceive,
+    ) -> Result<InstanceAwaited, Failure> {
+        let place = self.instances.receive(call.launch).await;
+        place.map(|place| InstanceAwaited { place }).map_err(|error| failed(&error))
+    }
+
+    pub(super) async fn instance_send(&self, call: InstanceSend) -> Result<InstanceSeen, Failure> {
+        seen(self.instances.send(call.uuid, call.run).await)
+    }
+
+    pub(super) async fn instance_finish(
+        &self,
+        call: InstanceFinish,
+    ) -> Result<InstanceSeen, Failure> {
+        let InstanceFinish { uuid, run, finish } = call;
+        match finish {
+            Finish::Go => seen(self.instances.go(uuid, run).await),
+            Finish::Drop => seen(self.instances.stop(uuid, run, Duration::ZERO, true).await),
+        }
+    }
+
+    pub(super) async fn run_set(&self, call: RunSet) -> Result<RunsEnded, Failure> {
+        if call.owned.len() > INSTANCES_PER_NODE_MAX {
+            let text =
+                format!("{} runs; a node has at most {INSTANCES_PER_NODE_MAX}", call.owned.len());
+            return Err(Failure::failed(text));
+        }
+        let ended = self.instances.set(&call.owned).await;
+        ended.map(|ended| RunsEnded { ended }).map_err(|error| failed(&error))
+    }
+
+    pub(super) async fn disk_create(&self, call: DiskCreate) -> Result<(), Failure> {
+        // A new file holds nothing but zeros: there is nothing to wipe.
+        self.with_disks(call.disks, Storage::create).await.map(drop)
+    }
+
+    pub(super) async fn disk_remove(&self, call: DiskRemove) -> Result<(), Failure> {
+        self.with_disks(call.disks, Storage::remove).await.map(drop)
+    }
+
+    pub(super) async fn disk_grow(&self, call: DiskGrow) -> Result<(), Failure> {
+        let DiskGrow { disk, size, dry_run } = call;
+        let grow = move |storage: &Storage, disk: &_| storage.grow(disk, size, dry_run);
+        self.with_disks(vec![disk], grow).await.map(drop)
+    }
+
+    pub(super) async fn disk_rename(&self, call: DiskRename) -> Result<(), Failure> {
+        let (disks, paths): (Vec<_>, Vec<_>) = call.disks.into_iter().unzip();
+        let mut paths = paths.into_iter();
+        let rename = move |storage: &Storage, disk: &DiskLaunch| {
+            paths.next().map_or(Ok(()), |path| storage.rename(disk, &path))
+        };
+        self.with_disks(disks, rename).await.map(drop)
+    }
+
+    pub(super) async fn disk_sizes(&self, call: DiskSizes) -> Result<Vec<Option<u64>>, Failure> {
+        self.with_disks(call.disks, Storage::size).await
+    }
+
+    /// Does something with each disk, one after the other, up to the first that fails.
+    async fn with_disks<T: Send + 'static>(
+        &self,
+        disks: Vec<DiskLaunch>,
+        mut work: impl FnMut(&Storage, &DiskLaunch) -> Result<T, VirtError> + Send + 'static,
+    ) -> Result<Vec<T>, Failure> {
+        let storage = self.storage.clone();
+        let work = move || disks.iter().map(|disk| work(&storage, disk)).collect();
+        let done = tokio::task::spawn_blocking(work).await;
+        let done: Result<Vec<T>, VirtError> =
+            done.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
+        done.map_err(|error| failed(&error))
+    }
+}
+
+/// Looks whether a hypervisor takes parameters here.
+pub(super) fn hypervisor_check(call: &HypervisorCheck) -> Result<(), Failure> {
+    let checked = virt::hypervisor::check(&call.hypervisor, &call.hvparams);
+    checked.map_err(|error| Failure::failed(chain(&error)))
+}

@@ -1,0 +1,165 @@
+//! Calls on the instances of a node. Each that changes something names the run that it is about: an agent
+//! refuses one below the highest that it has seen, and answers as before where it was done already.
+
+use model::Uuid;
+use model::instance::launch::{DiskLaunch, Launch, OwnedRun, Sight, SightsKnown};
+use model::instance::parameters::Parameters;
+use serde::{Deserialize, Serialize};
+
+/// Most instances of one node: ten times what a large host runs.
+pub const INSTANCES_PER_NODE_MAX: usize = 2_000;
+
+/// Begins a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceStart {
+    pub launch: Launch,
+}
+
+/// Ends whatever lives of an instance, and remembers that runs up to this one are over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceStop {
+    pub uuid: Uuid,
+    pub run: u64,
+    /// Seconds that its guest has to shut down; then its process is killed.
+    pub timeout_s: u32,
+    /// Whether the node forgets it, as it is not its own any more.
+    pub forget: bool,
+}
+
+/// Tells a run something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceControl {
+    pub uuid: Uuid,
+    pub run: u64,
+    pub control: Control,
+}
+
+/// The orders that a run takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Control {
+    Pause,
+    Resume,
+    /// Restarts the guest within its process.
+    Reset,
+    /// Gives the guest this much memory, in MiB.
+    Memory(u64),
+}
+
+/// Makes a node ready to take a run that lives elsewhere; it stands still until it is told to go.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceReceive {
+    pub launch: Launch,
+}
+
+/// The place where a run is awaited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceAwaited {
+    /// An address of the hypervisor's own; what it means is between the two agents.
+    pub place: String,
+}
+
+/// Sends a run to where it is awaited, up to the moment at which it stands still on both sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceSend {
+    pub uuid: Uuid,
+    pub run: u64,
+    pub place: String,
+    pub live: bool,
+}
+
+/// Ends a migration on one of its sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceFinish {
+    pub uuid: Uuid,
+    pub run: u64,
+    pub finish: Finish,
+}
+
+/// The end of one side of a migration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Finish {
+    /// It runs, here.
+    Go,
+    /// It ends, here.
+    Drop,
+}
+
+/// The state of a run after a call, with its place among the agent's words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceSeen {
+    pub known: SightsKnown,
+    pub sight: Sight,
+}
+
+/// Tells a node which runs it has; what else lives there is ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSet {
+    /// At most [`INSTANCES_PER_NODE_MAX`].
+    pub owned: Vec<OwnedRun>,
+}
+
+/// The outcome of [`RunSet`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunsEnded {
+    /// Names of instances that lived there and must not.
+    pub ended: Vec<String>,
+}
+
+/// Looks whether a hypervisor takes these parameters on this node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HypervisorCheck {
+    pub hypervisor: String,
+    pub hvparams: Parameters,
+}
+
+/// Makes disks; those that are there as wanted stay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskCreate {
+    pub disks: Vec<DiskLaunch>,
+    /// Whether they are written over with zeros.
+    pub wipe: bool,
+}
+
+/// Removes disks; those that are not there do no harm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskRemove {
+    pub disks: Vec<DiskLaunch>,
+}
+
+/// Makes a disk at least as large as this.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskGrow {
+    pub disk: DiskLaunch,
+    /// The new size, in MiB.
+    pub size: u64,
+    /// Whether it is only looked whether there is room.
+    pub dry_run: bool,
+}
+
+/// Takes disks to other places on the same node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskRename {
+    /// Each disk with its new path.
+    pub disks: Vec<(DiskLaunch, String)>,
+}
+
+/// Asks for the sizes of disks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskSizes {
+    pub disks: Vec<DiskLaunch>,
+}

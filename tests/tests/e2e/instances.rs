@@ -1,0 +1,290 @@
+//! Instances by Ganeti's own `gnt-instance`, on the fake hypervisor of three nodes.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+use luxi::Client;
+use luxi::method::{Fields, Query, What};
+use serde_json::Value;
+use tests::cluster::{Cluster, Host, MASTER, PATIENCE};
+use tests::ganeti::Ganeti;
+use tests::inspect::documents;
+use tests::run::{Ended, pass, run, wait_for};
+
+/// A cluster of three nodes with instances, and Ganeti's programs at its master.
+struct Rack {
+    cluster: Cluster,
+    hosts: Vec<Host>,
+    ganeti: Ganeti,
+    root: PathBuf,
+}
+
+impl Rack {
+    /// `None` where Ganeti is not installed.
+    fn begin() -> Option<Self> {
+        let ganeti = Ganeti::find("Ganeti's gnt-instance at this master")?;
+        let cluster = Cluster::begin_with_agent();
+        let hosts: Vec<Host> = ["n2", "n3"].map(|name| cluster.host(name)).into();
+        hosts.iter().for_each(|host| cluster.enrol(host));
+        // Ganeti takes the last part of the root for the name of the host.
+        let root = cluster.dir().join("ganeti").join(MASTER);
+        let sockets = root.join("var/run/ganeti/socket");
+        std::fs::create_dir_all(&sockets).unwrap();
+        symlink(cluster.master.layout().luxi_socket(), sockets.join("ganeti-query")).unwrap();
+        let rack = Self { cluster, hosts, ganeti, root };
+        let disks = rack.disks();
+        for host in rack.hosts.iter().chain([&rack.cluster.master]) {
+            std::fs::create_dir_all(&disks).unwrap();
+            let list = host.layout().file_storage_paths();
+            let text = format!("{}\n", disks.display());
+            stdx::atomic::write(&list, text.as_bytes(), 0o644).unwrap();
+        }
+        let line = format!(
+            "gnt-cluster modify --enabled-hypervisors fake --enabled-disk-templates \
+             diskless,file,sharedfile --file-storage-dir {0}/file --shared-file-storage-dir {0}/shared",
+            disks.display()
+        );
+        rack.theirs(&line).ok();
+        Some(rack)
+    }
+
+    fn disks(&self) -> PathBuf {
+        self.cluster.dir().join("disks")
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut words = line.split_whitespace();
+        let mut command = self.ganeti.command(words.next().unwrap());
+        command.args(words).env("TZ", "UTC").env("PYTHONHASHSEED", "0");
+        command.env("GANETI_ROOTDIR", &self.root).env("GANETI_HOSTNAME", MASTER);
+        command
+    }
+
+    /// Runs a line of Ganeti's commands.
+    fn theirs(&self, line: &str) -> Ended {
+        run(self.command(line))
+    }
+
+    /// Adds an instance by Ganeti's command.
+    fn add(&self, name: &str, options: &str) -> Ended {
+        let usual = "-o noop --no-install --no-name-check --no-ip-check";
+        self.theirs(&format!("gnt-instance add {usual} {options} {name}"))
+    }
+
+    /// The values of fields of all instances, a line each.
+    fn list(&self, fields: &str) -> Vec<String> {
+        let line = format!("gnt-instance list --no-headers --separator=: -o {fields}");
+        self.theirs(&line).ok().lines().map(str::to_owned).collect()
+    }
+
+    /// The same once it is so.
+    fn wait_for_list(&self, fields: &str, wanted: &[&str]) {
+        wait_for(&format!("a list {wanted:?}"), PATIENCE, || {
+            (self.list(fields) == wanted).then_some(())
+        });
+    }
+
+    /// The runs that live on a node, by the records of its agent.
+    fn alive(&self, host: &Host) -> BTreeSet<String> {
+        let Ok(records) = std::fs::read_dir(host.layout().instances()) else {
+            return BTreeSet::new();
+        };
+        let names = records.filter_map(|record| {
+            let path = record.ok()?.path();
+            let text = std::fs::read(path).ok()?;
+            let record: Value = serde_json::from_slice(&text).ok()?;
+            let alive = ["starting", "running", "paused"].contains(&record["seen"].as_str()?);
+            alive.then(|| record["name"].as_str().map(str::to_owned))?
+        });
+        names.collect()
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &Host> {
+        [&self.cluster.master].into_iter().chain(&self.hosts)
+    }
+}
+
+#[test]
+fn an_instance_lives_by_ganetis_own_commands() {
+    let Some(rack) = Rack::begin() else { return };
+    let options = "-t diskless -n n2.example -B memory=256,vcpus=2 --net 0:link=br0";
+    let added = rack.add("i1.example", options);
+    let told = added.ok();
+    for line in ["adding instance i1.example to cluster config", "* starting instance..."] {
+        assert!(told.contains(line) || added.stderr.contains(line), "{added:?}");
+    }
+    let fields = "name,hypervisor,os,pnode,status,oper_ram,oper_vcpus,be/memory,nic.link/0";
+    rack.wait_for_list(fields, &["i1.example:fake:noop:n2.example:running:256:2:256:br0"]);
+    assert!(
+        rack.theirs("gnt-instance info i1.example").ok().contains("State: configured to be up")
+    );
+    rack.theirs("gnt-instance migrate -f -n n3.example i1.example").ok();
+    rack.wait_for_list("name,pnode,status", &["i1.example:n3.example:running"]);
+    assert!(rack.alive(&rack.hosts[0]).is_empty() && rack.alive(&rack.hosts[1]).len() == 1);
+    rack.theirs("gnt-instance failover -f -n n2.example i1.example").ok();
+    rack.wait_for_list("name,pnode,status", &["i1.example:n2.example:running"]);
+    rack.theirs("gnt-instance reboot i1.example").ok();
+    rack.theirs("gnt-instance shutdown i1.example").ok();
+    rack.wait_for_list("name,status,admin_state", &["i1.example:ADMIN_down:down"]);
+    rack.theirs("gnt-instance startup i1.example").ok();
+    rack.wait_for_list("name,status", &["i1.example:running"]);
+    assert_eq!(rack.theirs("gnt-node list --no-headers -o pinst_cnt n2").ok().trim(), "1");
+    rack.theirs("gnt-instance remove -f i1.example").ok();
+    assert!(rack.list("name").is_empty());
+    assert!(rack.nodes().all(|host| rack.alive(host).is_empty()));
+}
+
+/// Instances of the path; every third one has a disk.
+const INSTANCES: usize = 100;
+/// Operators who work at the same time.
+const OPERATORS: usize = 4;
+/// Between two crashes of the master.
+const CRASH_EVERY: Duration = Duration::from_secs(4);
+
+fn name(number: usize) -> String {
+    format!("i{number}.example")
+}
+
+const fn has_disk(number: usize) -> bool {
+    number.is_multiple_of(3)
+}
+
+impl Rack {
+    /// Fields of one instance; `None` while no master answers, an empty list where it is not there.
+    fn look(&self, name: &str, fields: &[&str]) -> Option<Vec<Value>> {
+        let mut client = Client::connect(&self.cluster.master.layout().luxi_socket()).ok()?;
+        let filter = Some(luxi::query::Filter::any_of("name", [name]));
+        let fields = Fields::from_iter(fields.iter().copied());
+        let table = match client.call(&Query { what: What::Instance, fields, filter }) {
+            Ok(table) => table,
+            Err(error) if error.to_string().contains("not known") => return Some(Vec::new()),
+            Err(_) => return None,
+        };
+        let rows = table.data.into_iter().next().unwrap_or_default();
+        Some(rows.into_iter().map(luxi::query::Cell::into_value).collect())
+    }
+
+    /// Runs a line again and again until an instance is as it is to be, as an operator would.
+    fn until(&self, number: usize, line: &str, is_so: impl Fn(&[Value]) -> bool) {
+        let name = name(number);
+        let fields = ["pnode", "status", "phase"];
+        wait_for(&format!("{line}, and its end"), PATIENCE * 2, || {
+            if self.look(&name, &fields).is_some_and(|found| is_so(&found)) {
+                return Some(());
+            }
+            let _may_fail = self.theirs(line);
+            self.look(&name, &fields).filter(|found| is_so(found)).map(drop)
+        });
+    }
+
+    /// Has operators do something with each instance, while the master crashes.
+    fn all(&self, work: impl Fn(usize) + Sync) {
+        let (next, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let crashes = scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    pass(CRASH_EVERY);
+                    self.cluster.kill_master();
+                    self.cluster.start_master();
+                }
+            });
+            let operators: Vec<_> = (0..OPERATORS)
+                .map(|_| {
+                    scope.spawn(|| {
+                        while let Some(number) = Some(next.fetch_add(1, Ordering::Relaxed))
+                            .filter(|number| *number < INSTANCES)
+                        {
+                            work(number);
+                        }
+                    })
+                })
+                .collect();
+            let ended: Vec<_> = operators.into_iter().map(ScopedJoinHandle::join).collect();
+            done.store(true, Ordering::Relaxed);
+            crashes.join().unwrap();
+            for end in ended {
+                end.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            }
+        });
+    }
+
+    /// The files of disks that there are.
+    fn files(&self) -> usize {
+        let mut directories = vec![self.disks()];
+        let mut files = 0;
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => directories.push(path),
+                    false => files += 1,
+                }
+            }
+        }
+        files
+    }
+}
+
+/// The path of document 2: a hundred instances added, moved and removed while the master crashes.
+#[test]
+fn a_hundred_instances_outlive_crashes_of_the_master_and_nothing_of_them_remains() {
+    let Some(rack) = Rack::begin() else { return };
+    let usual = "-o noop --no-install --no-name-check --no-ip-check";
+    let is = |found: &[Value], status: &str| {
+        found.get(1).is_some_and(|it| it == status) && found.get(2).is_some_and(|it| it == "ready")
+    };
+    rack.all(|number| {
+        let node = format!("n{}.example", number % 3 + 1);
+        let storage = if has_disk(number) { "-t file --disk 0:size=1G" } else { "-t diskless" };
+        let line = format!("gnt-instance add {usual} {storage} -n {node} {}", name(number));
+        rack.until(number, &line, |found| is(found, "running") || is(found, "ERROR_down"));
+        let line = format!("gnt-instance startup {}", name(number));
+        rack.until(number, &line, |found| is(found, "running"));
+    });
+    assert_eq!(rack.list("name").len(), INSTANCES);
+    assert_eq!(rack.files(), (0..INSTANCES).filter(|number| has_disk(*number)).count());
+    let alive: Vec<BTreeSet<String>> = rack.nodes().map(|host| rack.alive(host)).collect();
+    let everywhere: usize = alive.iter().map(BTreeSet::len).sum();
+    assert_eq!(everywhere, INSTANCES, "each lives once");
+    rack.all(|number| {
+        // Every second one of those without a disk.
+        if has_disk(number) || number.is_multiple_of(2) {
+            return;
+        }
+        let target = format!("n{}.example", (number + 1) % 3 + 1);
+        let verb = if number % 4 == 1 { "migrate" } else { "failover" };
+        let line = format!("gnt-instance {verb} -f -n {target} {}", name(number));
+        let cleanup = format!("gnt-instance migrate -f --cleanup {}", name(number));
+        let there = |found: &[Value]| {
+            found.first().is_some_and(|node| *node == *target.as_str()) && is(found, "running")
+        };
+        wait_for(&line, PATIENCE * 2, || {
+            let _may_fail = rack.theirs(&line);
+            let found = rack.look(&name(number), &["pnode", "status", "phase"])?;
+            if found.get(2).is_some_and(|phase| phase == "moving") {
+                let _may_fail = rack.theirs(&cleanup);
+            }
+            if found.get(1).is_some_and(|status| status == "ERROR_down") {
+                let _may_fail = rack.theirs(&format!("gnt-instance startup {}", name(number)));
+            }
+            there(&rack.look(&name(number), &["pnode", "status", "phase"])?).then_some(())
+        });
+    });
+    let alive: usize = rack.nodes().map(|host| rack.alive(host).len()).sum();
+    assert_eq!(alive, INSTANCES, "each lives once");
+    rack.all(|number| {
+        let line = format!("gnt-instance remove -f {}", name(number));
+        rack.until(number, &line, <[Value]>::is_empty);
+    });
+    assert!(rack.list("name").is_empty());
+    assert_eq!(rack.files(), 0, "no disk remains");
+    assert!(rack.nodes().all(|host| rack.alive(host).is_empty()), "nothing lives");
+    let left = documents(&rack.cluster.master);
+    let is_left = |key: &&String| key.starts_with("instances/") || key.starts_with("disks/");
+    assert_eq!(left.keys().filter(is_left).count(), 0, "no record remains");
+}

@@ -1,0 +1,58 @@
+//! Why something of an instance was not done.
+
+use std::io;
+use std::path::PathBuf;
+
+use model::InstanceName;
+
+/// A failure of one operation.
+#[derive(Debug, thiserror::Error)]
+pub enum VirtError {
+    /// A newer run was seen.
+    #[error("run {run} of instance {name} is over: this node has seen run {highest}")]
+    Over { name: InstanceName, run: u64, highest: u64 },
+    /// An older run lives.
+    #[error("run {alive} of instance {name} still lives here; run {run} cannot begin")]
+    Lives { name: InstanceName, alive: u64, run: u64 },
+    /// The run does not live.
+    #[error("run {run} of this instance does not live here: {state}")]
+    NotAlive { run: u64, state: String },
+    /// The node has as many instances as it may.
+    #[error("this node has {0} instances, which is the limit")]
+    Full(usize),
+    /// No such hypervisor is here.
+    #[error("hypervisor `{0}` runs nothing on this node: this version has fake alone")]
+    Hypervisor(String),
+    /// The hypervisor says no.
+    #[error("the hypervisor cannot {what} instance {name}: {why}")]
+    Refused { what: &'static str, name: InstanceName, why: String },
+    /// A path at which no disks may lie.
+    #[error(
+        "path {path} is not below a directory for disks; {list} names those of this node, one in a line"
+    )]
+    Forbidden { path: String, list: PathBuf },
+    /// A disk is smaller than it is to be.
+    #[error("disk {path} has {has} MiB, and cannot become smaller, {wanted} MiB")]
+    Shrinks { path: String, has: u64, wanted: u64 },
+    /// The agent ends.
+    #[error("the agent ends")]
+    Ends,
+    /// There is no room.
+    #[error("disk {path} needs {wanted} MiB more, and {free} MiB are free")]
+    NoRoom { path: String, wanted: u64, free: u64 },
+    /// The system says no.
+    #[error("cannot {what} `{path}`")]
+    Io {
+        what: &'static str,
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
+    /// A record that this version does not understand.
+    #[error("the record `{path}` of an instance does not read")]
+    Record {
+        path: PathBuf,
+        #[source]
+        error: serde_json::Error,
+    },
+}

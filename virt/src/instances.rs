@@ -1,0 +1,341 @@
+//! The instances of this node: one thing at a time for each of them, each change durable before it is told.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use model::instance::launch::{Launch, OwnedRun, Sight, Sights, SightsKnown};
+use model::instance::state::Seen;
+use model::{InstanceName, Timestamp, Uuid};
+use parking_lot::Mutex;
+use stdx::{Clock, Tasks};
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard, oneshot, watch};
+
+use crate::VirtError;
+use crate::fake::{End, Fake};
+use crate::hypervisor::is_here;
+use crate::records::Records;
+use crate::runs::{Record, Runs};
+
+/// Why a run of an earlier boot has ended.
+const NODE_RESTARTED: &str = "the node restarted";
+/// Why a run has ended that was not whole when the agent ended.
+const AGENT_ENDED: &str = "the agent ended while it began";
+
+/// The instances of a node; clones share them.
+#[derive(Debug, Clone)]
+pub struct Instances(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    records: Records,
+    runs: Mutex<Runs>,
+    /// The turns of operations on each instance.
+    turns: Mutex<HashMap<Uuid, Weak<Turn<()>>>>,
+    /// The number of the last change.
+    news: watch::Sender<u64>,
+    fake: Fake,
+    boot_id: String,
+    clock: Clock,
+    tasks: Tasks,
+}
+
+/// A word of a node on one instance, with its place among its words.
+pub(crate) type Told = (SightsKnown, Sight);
+
+impl Instances {
+    /// Those whose records lie in `directory`, in the boot `boot_id` of the node: what lived in another
+    /// boot has ended.
+    ///
+    /// # Errors
+    /// A record does not read.
+    pub fn open(directory: PathBuf, boot_id: String, clock: Clock) -> Result<Self, VirtError> {
+        let fake = Fake::new(directory.join("fake"));
+        let records = Records::open(directory)?;
+        let now = Timestamp::from_micros(clock.now_micros());
+        let mut known = records.all()?;
+        for record in &mut known {
+            let ended = match record.boot_id == boot_id {
+                true if record.incoming || record.seen == Seen::Starting => Some(AGENT_ENDED),
+                true => None,
+                false => Some(NODE_RESTARTED),
+            };
+            if let Some(why) = ended.filter(|_| record.is_alive()) {
+                *record = record.ended(Seen::Crashed, Some(why.to_owned()), now);
+                records.write(record)?;
+            }
+        }
+        let runs = Mutex::new(Runs::new(Uuid::new_v4(), known));
+        let (news, _) = watch::channel(runs.lock().known().number);
+        let turns = Mutex::default();
+        let tasks = Tasks::new();
+        Ok(Self(Arc::new(Inner { records, runs, turns, news, fake, boot_id, clock, tasks })))
+    }
+
+    /// Tells of changes.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.0.news.subscribe()
+    }
+
+    /// The words that are new to whoever knows this.
+    pub fn since(&self, known: Option<SightsKnown>) -> Sights {
+        self.0.runs.lock().since(known)
+    }
+
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// It is not above the highest that was seen, another one lives, or the hypervisor says no.
+    pub async fn start(&self, launch: Launch) -> Result<Told, VirtError> {
+        is_here(&launch.hypervisor)?;
+        let instances = self.clone();
+        self.to_its_end("start of an instance", async move { instances.begin(launch).await }).await
+    }
+
+    async fn begin(&self, launch: Launch) -> Result<Told, VirtError> {
+        let _turn = self.turn(launch.uuid).await;
+        let uuid = launch.uuid;
+        let begin = self.0.runs.lock().begin(&launch, &self.0.boot_id, self.now())?;
+        let Some(record) = begin else { return self.word(uuid) };
+        self.put(record.clone())?;
+        match self.0.fake.start(&launch.name).await {
+            Ok(end) => {
+                let seen = if launch.paused { Seen::Paused } else { Seen::Running };
+                let told = self.put(record.becomes(seen, self.now()))?;
+                self.end_by_itself(&launch, end);
+                Ok(told)
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.put(record.ended(Seen::Crashed, Some(why), self.now()))?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Has an instance end by itself, as its script says.
+    fn end_by_itself(&self, launch: &Launch, end: Option<End>) {
+        let Some(end) = end else { return };
+        let (instances, uuid, run) = (self.clone(), launch.uuid, launch.run);
+        self.0.tasks.spawn("end of a fake instance", async move {
+            tokio::time::sleep(end.after()).await;
+            let _turn = instances.turn(uuid).await;
+            let record = instances.0.runs.lock().alive(uuid, run).cloned();
+            let Ok(record) = record else { return };
+            let (seen, exit) = end.seen();
+            let ended = record.ended(seen, exit, instances.now());
+            if let Err(error) = instances.put(ended) {
+                tracing::warn!(%uuid, %error, "the end of an instance was not recorded");
+            }
+        });
+    }
+
+    /// Ends what lives of an instance, and remembers that runs up to `run` are over, or forgets it.
+    ///
+    /// # Errors
+    /// A newer run was seen.
+    pub async fn stop(
+        &self,
+        uuid: Uuid,
+        run: u64,
+        within: Duration,
+        forget: bool,
+    ) -> Result<Told, VirtError> {
+        let _turn = self.turn(uuid).await;
+        let Some(record) = self.get(uuid) else {
+            return Ok(self.nothing_of(uuid, run));
+        };
+        if run < record.highest {
+            let name = record.name;
+            return Err(VirtError::Over { name, run, highest: record.highest });
+        }
+        if record.is_alive() {
+            self.0.fake.shut_down(&record.name, within).await;
+        }
+        self.end(record, run, forget)
+    }
+
+    /// The word on an instance that the node does not know.
+    fn nothing_of(&self, uuid: Uuid, run: u64) -> Told {
+        let known = self.0.runs.lock().known();
+        let sight = Sight {
+            uuid,
+            name: unknown(),
+            run,
+            seen: Seen::Absent,
+            since: self.now(),
+            memory: 0,
+            vcpus: 0,
+            exit: None,
+        };
+        (known, sight)
+    }
+
+    /// Records the end of what lives of an instance.
+    fn end(&self, record: Record, run: u64, forget: bool) -> Result<Told, VirtError> {
+        let mut ended = record.ended(Seen::Absent, None, self.now());
+        ended.highest = ended.highest.max(run);
+        let told = self.put(ended)?;
+        if forget {
+            stdx::aside(|| self.0.records.remove(record.uuid))?;
+            self.0.runs.lock().forget(record.uuid, self.now());
+            self.tell();
+        }
+        Ok(told)
+    }
+
+    /// Changes how a run lives: paused or not, and its memory.
+    ///
+    /// # Errors
+    /// It does not live.
+    pub async fn change(
+        &self,
+        uuid: Uuid,
+        run: u64,
+        change: impl FnOnce(&Record, Timestamp) -> Record,
+    ) -> Result<Told, VirtError> {
+        let _turn = self.turn(uuid).await;
+        let record = self.0.runs.lock().alive(uuid, run)?.clone();
+        self.put(change(&record, self.now()))
+    }
+
+    /// Makes ready to take a run that lives elsewhere; gives where it is awaited.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn receive(&self, launch: Launch) -> Result<String, VirtError> {
+        is_here(&launch.hypervisor)?;
+        let _turn = self.turn(launch.uuid).await;
+        let place = format!("fake:{}", launch.uuid);
+        self.0.fake.receive(&launch.name)?;
+        let begin = self.0.runs.lock().begin(&launch, &self.0.boot_id, self.now())?;
+        if let Some(record) = begin {
+            self.put(Record { incoming: true, ..record })?;
+        }
+        Ok(place)
+    }
+
+    /// Sends a run, which stands still then.
+    ///
+    /// # Errors
+    /// It does not live, or its hypervisor says no: then it goes on.
+    pub async fn send(&self, uuid: Uuid, run: u64) -> Result<Told, VirtError> {
+        let instances = self.clone();
+        self.to_its_end("sending an instance", async move {
+            let _turn = instances.turn(uuid).await;
+            let record = instances.0.runs.lock().alive(uuid, run)?.clone();
+            instances.0.fake.send(&record.name).await?;
+            instances.put(record.becomes(Seen::Paused, instances.now()))
+        })
+        .await
+    }
+
+    /// Does something to its end, whether or not the caller waits for it: a run must not stay half begun.
+    async fn to_its_end(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = Result<Told, VirtError>> + Send + 'static,
+    ) -> Result<Told, VirtError> {
+        let (reply, done) = oneshot::channel();
+        self.0.tasks.spawn(name, async move {
+            // Nobody may wait for it any more.
+            drop(reply.send(work.await));
+        });
+        done.await.unwrap_or(Err(VirtError::Ends))
+    }
+
+    /// Lets a side of a migration run.
+    ///
+    /// # Errors
+    /// Nothing of it lives here.
+    pub async fn go(&self, uuid: Uuid, run: u64) -> Result<Told, VirtError> {
+        let going =
+            |record: &Record, now| Record { incoming: false, ..record.becomes(Seen::Running, now) };
+        self.change(uuid, run, going).await
+    }
+
+    /// Ends all that its owner does not name; gives the names of what lived.
+    ///
+    /// # Errors
+    /// A record cannot be written.
+    pub async fn set(&self, owned: &[OwnedRun]) -> Result<Vec<String>, VirtError> {
+        let unowned = self.0.runs.lock().unowned(owned);
+        let mut ended = Vec::new();
+        for (uuid, highest, forget) in unowned {
+            let _turn = self.turn(uuid).await;
+            // Something newer may have begun meanwhile.
+            let record = self.get(uuid).filter(|record| record.highest <= highest);
+            let Some(record) = record else { continue };
+            if record.is_alive() {
+                tracing::warn!(instance = %record.name, run = record.run(), "ended: it is not to be here");
+                ended.push(record.name.to_string());
+            }
+            self.end(record, highest, forget)?;
+        }
+        Ok(ended)
+    }
+
+    /// Ends what is done in the background.
+    pub async fn shutdown(&self) {
+        self.0.tasks.shutdown().await;
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.clock.now_micros())
+    }
+
+    fn get(&self, uuid: Uuid) -> Option<Record> {
+        self.0.runs.lock().get(uuid).cloned()
+    }
+
+    fn word(&self, uuid: Uuid) -> Result<Told, VirtError> {
+        let runs = self.0.runs.lock();
+        let known = runs.known();
+        let sights = runs.since(None).instances;
+        let sight = sights.into_iter().find(|sight| sight.uuid == uuid);
+        let state = || VirtError::NotAlive { run: 0, state: "it was forgotten".to_owned() };
+        sight.map(|sight| (known, sight)).ok_or_else(state)
+    }
+
+    /// Waits for one's turn with an instance.
+    async fn turn(&self, uuid: Uuid) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.0.turns.lock();
+            let known = turns.get(&uuid).and_then(Weak::upgrade);
+            let turn = known.unwrap_or_default();
+            turns.retain(|_, turn| turn.strong_count() > 0);
+            turns.insert(uuid, Arc::downgrade(&turn));
+            turn
+        };
+        turn.lock_owned().await
+    }
+
+    /// Makes a record durable, then visible.
+    ///
+    /// It waits for nothing else, so that no caller who gives up leaves a write behind.
+    fn put(&self, record: Record) -> Result<Told, VirtError> {
+        stdx::aside(|| self.0.records.write(&record))?;
+        let told = {
+            let mut runs = self.0.runs.lock();
+            let sight = runs.put(record);
+            (runs.known(), sight)
+        };
+        self.tell();
+        Ok(told)
+    }
+
+    fn tell(&self) {
+        let number = self.0.runs.lock().known().number;
+        self.0.news.send_if_modified(|news| std::mem::replace(news, number) != number);
+    }
+}
+
+/// The name of an instance of which the node knows no name.
+fn unknown() -> InstanceName {
+    "unknown".parse().expect("it is a host name")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Instances by the fake hypervisor, with agents that end at any moment.
+
+use std::fs;
+
+use super::*;
+
+fn launch(number: u128, run: u64) -> Launch {
+    Launch {
+        uuid: Uuid::from_u128(number),
+        name: format!("i{number}").parse().unwrap(),
+        run,
+        hypervisor: "fake".to_owned(),
+        hvparams: model::instance::Parameters::new(),
+        beparams: [("maxmem".to_owned(), 256.into())].into(),
+        nics: Vec::new(),
+        disks: Vec::new(),
+        paused: false,
+    }
+}
+
+fn open(dir: &tempfile::TempDir, boot: &str) -> Instances {
+    Instances::open(dir.path().join("runs"), boot.to_owned(), Clock::system()).unwrap()
+}
+
+fn script(dir: &tempfile::TempDir, name: &str, text: &str) {
+    let scripts = dir.path().join("runs/fake");
+    fs::create_dir_all(&scripts).unwrap();
+    fs::write(scripts.join(format!("{name}.json")), text).unwrap();
+}
+
+const NO_TIME: Duration = Duration::ZERO;
+
+#[tokio::test]
+async fn an_agent_that_begins_anew_has_its_instances_and_a_node_that_restarts_has_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (known, sight) = open(&dir, "a").start(launch(1, 1)).await.unwrap();
+    assert_eq!((sight.seen, sight.memory, known.number), (Seen::Running, 256, 2));
+    let again = open(&dir, "a");
+    let told = again.since(Some(known));
+    assert!(told.all, "the agent has another life");
+    assert_eq!(told.instances[0].seen, Seen::Running);
+    let rebooted = open(&dir, "b");
+    let sight = rebooted.since(None).instances.remove(0);
+    assert_eq!((sight.seen, sight.exit.as_deref()), (Seen::Crashed, Some(NODE_RESTARTED)));
+    assert!(rebooted.start(launch(1, 2)).await.is_ok());
+    assert!(matches!(rebooted.start(launch(1, 1)).await, Err(VirtError::Over { .. })));
+}
+
+#[tokio::test]
+async fn a_stop_ends_what_lives_and_no_newer_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let instances = open(&dir, "a");
+    let uuid = Uuid::from_u128(1);
+    assert_eq!(instances.stop(uuid, 1, NO_TIME, false).await.unwrap().1.seen, Seen::Absent);
+    instances.start(launch(1, 2)).await.unwrap();
+    let old = instances.stop(uuid, 1, NO_TIME, false).await;
+    assert!(matches!(old, Err(VirtError::Over { highest: 2, .. })));
+    for _ in 0..2 {
+        assert_eq!(instances.stop(uuid, 3, NO_TIME, false).await.unwrap().1.seen, Seen::Absent);
+    }
+    assert!(matches!(instances.start(launch(1, 3)).await, Err(VirtError::Over { .. })));
+    let known = instances.since(None).known;
+    instances.stop(uuid, 3, NO_TIME, true).await.unwrap();
+    let told = instances.since(Some(known));
+    assert_eq!((told.all, told.instances[0].seen), (false, Seen::Absent));
+    assert!(open(&dir, "a").since(None).instances.is_empty(), "it is forgotten");
+}
+
+#[tokio::test]
+async fn faults_are_as_the_script_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let instances = open(&dir, "a");
+    script(&dir, "i1", r#"{"start_fails": "no"}"#);
+    let error = instances.start(launch(1, 1)).await.unwrap_err();
+    assert_eq!(error.to_string(), "the hypervisor cannot start instance i1: no");
+    assert_eq!(instances.since(None).instances[0].seen, Seen::Crashed);
+    script(&dir, "i1", r#"{"ends": {"after_ms": 0, "crashes": false}}"#);
+    let mut news = instances.watch();
+    instances.start(launch(1, 2)).await.unwrap();
+    let ended = || instances.since(None).instances[0].seen == Seen::Stopped;
+    while !ended() {
+        news.changed().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_instance_moves_and_lives_on_one_side_at_each_moment() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (source, target) = (open(&here, "a"), open(&there, "b"));
+    let uuid = Uuid::from_u128(1);
+    source.start(launch(1, 1)).await.unwrap();
+    target.receive(launch(1, 2)).await.unwrap();
+    assert_eq!(source.send(uuid, 1).await.unwrap().1.seen, Seen::Paused);
+    for _ in 0..2 {
+        assert_eq!(target.go(uuid, 2).await.unwrap().1.seen, Seen::Running);
+    }
+    source.stop(uuid, 2, NO_TIME, true).await.unwrap();
+    assert!(source.since(None).instances.is_empty());
+    // And back, with a fault on the way: it goes on where it was.
+    script(&there, "i1", r#"{"send_fails": "the link is gone"}"#);
+    source.receive(launch(1, 3)).await.unwrap();
+    assert!(target.send(uuid, 2).await.is_err());
+    assert_eq!(target.since(None).instances[0].seen, Seen::Running);
+    source.stop(uuid, 3, NO_TIME, true).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_owner_of_a_node_has_the_last_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let instances = open(&dir, "a");
+    for number in 1..=3 {
+        instances.start(launch(number, 1)).await.unwrap();
+    }
+    let own = |number, run| OwnedRun { uuid: Uuid::from_u128(number), run, highest: 1 };
+    let owned = [own(1, Some(1)), own(2, None)];
+    for wanted in [vec!["i2".to_owned(), "i3".to_owned()], Vec::new()] {
+        assert_eq!(instances.set(&owned).await.unwrap(), wanted);
+    }
+    let left: Vec<_> =
+        instances.since(None).instances.into_iter().map(|s| (s.name, s.seen)).collect();
+    assert_eq!(left.len(), 2);
+    assert_eq!(left[0], ("i1".parse().unwrap(), Seen::Running));
+    assert_eq!(left[1], ("i2".parse().unwrap(), Seen::Absent));
+}

@@ -1,0 +1,21 @@
+//! Instances on a node: their runs, hypervisors and disks. It knows nothing of jobs or of the master.
+//!
+//! An instance lives as numbered runs. A run's record is durable before it begins, and an agent refuses
+//! every run that is not above the highest one that it has seen. So whoever was cut off cannot bring an old
+//! run back.
+//!
+//! [`runs`] are the rules, [`records`] keeps them on disk, [`Instances`] does things by [`hypervisor`], and
+//! [`storage`] has the disks.
+
+mod error;
+pub mod hypervisor;
+mod instances;
+mod records;
+pub mod runs;
+pub mod storage;
+
+mod fake;
+
+pub use error::VirtError;
+pub use instances::Instances;
+pub use storage::Storage;
