@@ -25,7 +25,8 @@ fn open(dir: &tempfile::TempDir, boot: &str) -> Instances {
 fn script(dir: &tempfile::TempDir, name: &str, text: &str) {
     let scripts = dir.path().join("runs/fake");
     fs::create_dir_all(&scripts).unwrap();
-    fs::write(scripts.join(format!("{name}.json")), text).unwrap();
+    let path = scripts.join(format!("{name}.json"));
+    stdx::atomic::write(&path, text.as_bytes(), 0o644).unwrap();
 }
 
 const NO_TIME: Duration = Duration::ZERO;

@@ -26,7 +26,7 @@ fn a_disk_is_made_grown_renamed_and_removed_and_each_step_may_be_repeated() {
     for _ in 0..2 {
         storage.create(&one).unwrap();
     }
-    fs::write(&first, vec![7; 4 * 1024 * 1024]).unwrap();
+    stdx::atomic::write(&first, &vec![7; 4 * 1024 * 1024], 0o600).unwrap();
     storage.create(&one).unwrap();
     assert_eq!(fs::read(&first).unwrap()[100], 7, "its content stays");
     storage.grow(&one, 8, true).unwrap();
@@ -63,7 +63,8 @@ fn disks_lie_in_the_directories_of_the_list_alone() {
         let made = storage.create(&disk(&path, 1));
         assert!(matches!(made, Err(VirtError::Forbidden { .. })), "{}", path.display());
     }
-    fs::write(dir.path().join("list"), format!("# disks\n{}\n", other.display())).unwrap();
+    let list = format!("# disks\n{}\n", other.display());
+    stdx::atomic::write(&dir.path().join("list"), list.as_bytes(), 0o644).unwrap();
     storage.create(&disk(&other.join("a"), 1)).unwrap();
     assert!(storage.create(&disk(&base.join("a"), 1)).is_err(), "the list names the other alone");
 }
