@@ -13,7 +13,7 @@ const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 24] = [
+const VERBS: [(&str, &str, &str); 28] = [
     ("cluster", "command", CONSOLE),
     ("cluster", "copyfile", CONSOLE),
     ("cluster", "destroy", "remove the packages and the data directory of each node instead"),
@@ -21,9 +21,6 @@ const VERBS: [(&str, &str, &str); 24] = [
     ("cluster", "rename", "a cluster keeps the name that it was begun with"),
     ("cluster", "repair-disk-sizes", INSTANCES),
     ("cluster", "upgrade", UPGRADE),
-    ("node", "evacuate", INSTANCES),
-    ("node", "failover", INSTANCES),
-    ("node", "migrate", INSTANCES),
     ("node", "health", POWER),
     ("node", "power", POWER),
     ("node", "list-drbd", STORAGE),
@@ -33,6 +30,13 @@ const VERBS: [(&str, &str, &str); 24] = [
     ("node", "volumes", STORAGE),
     ("node", "restricted-command", CONSOLE),
     ("group", "evacuate", INSTANCES),
+    ("instance", "batch-create", INSTANCES),
+    ("instance", "move", INSTANCES),
+    ("instance", "reinstall", "this version runs no scripts of operating systems"),
+    ("instance", "replace-disks", "disks have no copies in this version"),
+    ("instance", "snapshot", INSTANCES),
+    ("instance", "resync", "disks have no copies in this version"),
+    ("instance", "move-disk", INSTANCES),
     ("debug", "iallocator", "instances are placed by the master itself, when there are some"),
     ("debug", "allocator", "instances are placed by the master itself, when there are some"),
     ("debug", "wconfd", "the configuration has no daemon of its own: masterd keeps it"),
@@ -61,7 +65,7 @@ mod tests {
         for (object, _why) in OBJECTS {
             assert!(all.find_subcommand(object).is_none(), "{object}");
         }
-        assert!(why("instance", "list").is_some() && why("debug", "metad").is_some());
+        assert!(why("backup", "list").is_some() && why("debug", "metad").is_some());
         assert!(why("job", "list").is_none() && why("nothing", "list").is_none());
     }
 }

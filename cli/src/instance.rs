@@ -2,7 +2,9 @@
 
 mod add;
 mod chosen;
+mod further;
 mod info;
+mod modify;
 
 use clap::{Args, Subcommand, ValueEnum};
 use luxi::method::What;
@@ -18,6 +20,7 @@ use crate::list::{ListArguments, ListFieldsArguments, Named};
 use crate::parameters::keys;
 use crate::session::{Session, confirm};
 use crate::submit::JobArguments;
+use crate::tags::{self, Tagged, TagsArguments};
 
 /// The fields that `list` shows by default.
 const USUAL: [&str; 6] = ["name", "hypervisor", "os", "pnode", "status", "oper_ram"];
@@ -105,6 +108,23 @@ pub(crate) enum Instance {
         #[command(flatten)]
         job: JobArguments,
     },
+    /// Change parameters, network interfaces and disks of an instance, and its marks.
+    Modify(Box<modify::ModifyArguments>),
+    /// Make a disk of an instance larger.
+    GrowDisk(modify::GrowArguments),
+    /// Make disks of an instance anew, without their content.
+    RecreateDisks(modify::RecreateArguments),
+    #[command(flatten)]
+    Further(further::Further),
+    /// List the tags of an instance.
+    ListTags {
+        /// Its name.
+        name: String,
+    },
+    /// Add tags to an instance.
+    AddTags(TagsArguments),
+    /// Take tags away from an instance.
+    RemoveTags(TagsArguments),
     /// Take a running instance to another node.
     Migrate(MigrateArguments),
     /// Stop an instance, and start it on another node.
@@ -277,6 +297,12 @@ pub(crate) fn run(verb: Instance, session: &Session) -> Result<(), CliError> {
             };
             chosen.run("reboot", op, &job, session)
         }
+        Instance::Modify(arguments) => arguments.run(session),
+        Instance::GrowDisk(arguments) => arguments.run(session),
+        Instance::RecreateDisks(arguments) => arguments.run(session),
+        Instance::ListTags { name } => tags::list(Tagged::Instance, &name, session),
+        Instance::AddTags(arguments) => tags::add(Tagged::Instance, arguments, session),
+        Instance::RemoveTags(arguments) => tags::remove(Tagged::Instance, arguments, session),
         Instance::Migrate(arguments) => migrate(arguments, session),
         Instance::Failover(arguments) => failover(arguments, session),
         Instance::Remove { name, force, within, ignore_failures, job } => {
@@ -293,6 +319,7 @@ pub(crate) fn run(verb: Instance, session: &Session) -> Result<(), CliError> {
             };
             job.run(OpCode::InstanceRemove(op), session).map(drop)
         }
+        Instance::Further(verb) => verb.run(session),
     }
 }
 

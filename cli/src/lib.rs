@@ -4,7 +4,7 @@
 //! In reading order: `membership` is what this machine is, `known` where the master is; `session` is what
 //! every command needs to know and to reach the master, `output` writes text from outside as a terminal may
 //! show it; `error` is what can go wrong, `explain`, `hint`, `refusal` and `absent` say it and what to do
-//! next; `submit`, `batch`, `watch`, `follow`, `retry`, `outage` and `interrupt` make jobs and see them to
+//! next; `submit`, `batch`, `several`, `watch`, `follow`, `retry`, `outage` and `interrupt` make jobs and see them to
 //! their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `selection`, `table`, `cells`,
 //! `expression`, `board`, `job_table`, `screen` and `keys` show lists. `all_fields`, `details` and
 //! `params` show one object with all its fields, `parameters` reads those that are given, by `python`, `moment`, `span` and `natural`; `wrap`
@@ -30,6 +30,7 @@ mod batch;
 mod follow;
 mod interrupt;
 mod retry;
+mod several;
 mod submit;
 mod watch;
 

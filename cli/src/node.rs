@@ -1,6 +1,7 @@
 //! `gnt node`.
 
 mod add;
+mod empty;
 mod info;
 mod network;
 
@@ -99,6 +100,8 @@ pub(crate) enum Node {
         #[command(flatten)]
         job: JobArguments,
     },
+    #[command(flatten)]
+    Empty(empty::Empty),
     /// Remove a node from the cluster.
     ///
     /// A candidate first gives its place to another node, and its copy of the store is wiped. A node
@@ -205,6 +208,7 @@ pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
             }
             Ok(())
         }
+        Node::Empty(verb) => verb.run(session),
         Node::Drain { name, job } => set_drained(name, true, &job, session),
         Node::Undrain { name, job } => set_drained(name, false, &job, session),
         Node::Remove { name, yes, job } => {

@@ -22,6 +22,8 @@ pub(crate) enum Tagged {
     Group,
     /// A network.
     Network,
+    /// An instance.
+    Instance,
 }
 
 impl Tagged {
@@ -31,6 +33,7 @@ impl Tagged {
             Self::Node => "node",
             Self::Group => "nodegroup",
             Self::Network => "network",
+            Self::Instance => "instance",
         }
     }
 }

@@ -3,27 +3,34 @@
 //! `find` finds them, [`standing`] says how one stands, and `launch` is what agents are given. `capacity` is
 //! what nodes have room for, and [`allocator`] chooses among them. `devices` reads NICs and disks as clients
 //! send them, and `blueprint` makes the record of a new instance. `agent` is the way to the node of one.
-//! [`create`], [`remove`], [`power`], [`migrate`] and [`failover`] are logical units, and `target` chooses
+//! [`create`], [`remove`], [`power`], [`modify`],
+//! [`disks`], [`rename`], [`migrate`], [`failover`], [`evacuate`] and [`console`] are logical units, and `target` chooses
 //! where an instance goes. `keep` looks after instances; [`fields`] is the list, and [`details`] describes one.
 
 mod agent;
 pub mod allocator;
 mod blueprint;
 mod capacity;
+pub mod console;
 pub mod create;
 pub mod details;
 mod devices;
+pub mod disks;
+pub mod evacuate;
 pub mod failover;
 pub mod fields;
 mod find;
 pub(crate) mod keep;
 mod launch;
 pub mod migrate;
+pub mod modify;
 pub mod power;
 pub mod remove;
+pub mod rename;
 pub mod standing;
 mod target;
 
+pub(crate) use capacity::broken_policy;
 pub(crate) use launch::owned;
 
 /// The log's words for a warning.

@@ -39,8 +39,10 @@ pub use group::{GroupAdd, GroupAssignNodes, GroupRemove, GroupRename, GroupSetPa
 pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
 pub use instance::{
-    InstanceCreate, InstanceFailover, InstanceMigrate, InstanceReboot, InstanceRemove,
-    InstanceShutdown, InstanceStartup,
+    GroupEvacuate, InstanceActivateDisks, InstanceChangeGroup, InstanceConsole, InstanceCreate,
+    InstanceDeactivateDisks, InstanceFailover, InstanceGrowDisk, InstanceMigrate,
+    InstanceMultiAlloc, InstanceReboot, InstanceRecreateDisks, InstanceRemove, InstanceRename,
+    InstanceSetParams, InstanceShutdown, InstanceStartup, NodeEvacuate, NodeMigrate,
 };
 pub use machine::{
     Clearable, DhcpSet, IpamSet, LeaseRelease, MachineAdd, MachineAwait, MachineBmcRemove,
@@ -76,7 +78,7 @@ use crate::disk_key::DiskName;
 use crate::image::Image;
 use crate::kernel::KernelParameters;
 use crate::machine::Machine;
-use crate::name::{NodeName, Word};
+use crate::name::{InstanceName, NodeName, Word};
 use crate::network::{Claim, NetworkTemplate};
 use crate::role::Role;
 use crate::switch::{PortConfiguration, PortPolicy, PortVerified, Switch, SwitchPort};
@@ -342,10 +344,34 @@ opcodes! {
     "OP_INSTANCE_SHUTDOWN" InstanceShutdown -> (), Agents, Operator, [instance_name];
     /// Restart an instance, or start it if it does not run.
     "OP_INSTANCE_REBOOT" InstanceReboot -> (), Agents, Operator, [instance_name];
+    /// Change parameters, NICs and disks of an instance, and its marks.
+    "OP_INSTANCE_SET_PARAMS" InstanceSetParams -> Vec<(String, serde_json::Value)>, Agents, Operator, [instance_name];
+    /// Give an instance that is stopped another name.
+    "OP_INSTANCE_RENAME" InstanceRename -> InstanceName, Agents, Operator, [instance_name];
+    /// Make a disk of an instance larger.
+    "OP_INSTANCE_GROW_DISK" InstanceGrowDisk -> (), Agents, Operator, [instance_name];
+    /// Make disks of an instance anew, without their content.
+    "OP_INSTANCE_RECREATE_DISKS" InstanceRecreateDisks -> (), Agents, Operator, [instance_name];
+    /// Have the disks of an instance active on its node.
+    "OP_INSTANCE_ACTIVATE_DISKS" InstanceActivateDisks -> Vec<(NodeName, String, Option<String>)>, Agents, Operator, [instance_name];
+    /// Have the disks of an instance inactive.
+    "OP_INSTANCE_DEACTIVATE_DISKS" InstanceDeactivateDisks -> (), Agents, Operator, [instance_name];
+    /// Tell how the console of an instance is reached.
+    "OP_INSTANCE_CONSOLE" InstanceConsole -> serde_json::Value, Master, Operator, [instance_name];
     /// Take a running instance to another node.
     "OP_INSTANCE_MIGRATE" InstanceMigrate -> (), Agents, Operator, [instance_name];
     /// Stop an instance, and start it on another node.
     "OP_INSTANCE_FAILOVER" InstanceFailover -> (), Agents, Operator, [instance_name];
+    /// Place several instances, and make each by a job.
+    "OP_INSTANCE_MULTI_ALLOC" InstanceMultiAlloc -> instance::MultiAllocated, Master, Operator, [];
+    /// Take an instance to a node of another group, by a job.
+    "OP_INSTANCE_CHANGE_GROUP" InstanceChangeGroup -> SubmittedJobs, Master, Operator, [instance_name];
+    /// Take the instances of a node to others, each by a job.
+    "OP_NODE_EVACUATE" NodeEvacuate -> SubmittedJobs, Master, Operator, [node_name];
+    /// Migrate all instances of a node, each by a job.
+    "OP_NODE_MIGRATE" NodeMigrate -> SubmittedJobs, Master, Operator, [node_name];
+    /// Take the instances of a node group to others, each by a job.
+    "OP_GROUP_EVACUATE" GroupEvacuate -> SubmittedJobs, Master, Operator, [group_name];
     /// Describe instances.
     "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, Master, Read, [];
     /// List operating systems for instances; there are none yet.

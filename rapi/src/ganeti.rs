@@ -89,13 +89,23 @@ fn add_nodes(routes: Routes) -> Routes {
             "Restart a node's machine, hard",
             change(&change::NODE_POWERCYCLE),
         )
+        .post(
+            "/2/nodes/{name}/evacuate",
+            "Take the instances of a node to others, each by a job",
+            change(&change::NODE_EVACUATE),
+        )
+        .post(
+            "/2/nodes/{name}/migrate",
+            "Migrate the instances of a node, each by a job",
+            change(&change::NODE_MIGRATE),
+        )
         .get("/2/nodes/{name}/role", "Tell a node's role", role)
         .put("/2/nodes/{name}/role", "Change a node's role", set_role);
     tags::add(routes, "/2/nodes/{name}/tags", "node")
 }
 
 fn add_instances(routes: Routes) -> Routes {
-    routes
+    let routes = routes
         .get("/2/instances", "List instances", |asked: RouteRequest| {
             objects::list(Kind::Instance, asked)
         })
@@ -119,7 +129,61 @@ fn add_instances(routes: Routes) -> Routes {
             "/2/instances/{name}/failover",
             "Stop an instance, and start it on another node",
             change(&change::INSTANCE_FAILOVER),
+        );
+    let routes = routes
+        .put("/2/instances/{name}/modify", "Change an instance", change(&change::INSTANCE_MODIFY))
+        .put(
+            "/2/instances/{name}/rename",
+            "Give an instance another name",
+            change(&change::INSTANCE_RENAME),
         )
+        .put(
+            "/2/instances/{name}/activate-disks",
+            "Have the disks of an instance active",
+            change(&change::INSTANCE_ACTIVATE),
+        )
+        .put(
+            "/2/instances/{name}/deactivate-disks",
+            "Have the disks of an instance inactive",
+            change(&change::INSTANCE_DEACTIVATE),
+        )
+        .post(
+            "/2/instances/{name}/recreate-disks",
+            "Make disks of an instance anew",
+            change(&change::INSTANCE_RECREATE),
+        )
+        .post("/2/instances/{name}/disk/{disk}/grow", "Make a disk larger", grow_disk)
+        .get("/2/instances/{name}/console", "Tell how a console is reached", console)
+        .post(
+            "/2/instances-multi-alloc",
+            "Place several instances, and make each by a job",
+            change(&change::INSTANCES_ADD),
+        );
+    tags::add(routes, "/2/instances/{name}/tags", "instance")
+}
+
+async fn grow_disk(Path((name, disk)): Path<(String, usize)>, asked: RouteRequest) -> Answer {
+    let Value::Object(mut parameters) = asked.json()? else {
+        return Err(Refusal::bad("Body contents: a dictionary is expected"));
+    };
+    Kind::Instance.condition(&asked, &name).await?;
+    for (parameter, value) in [("instance_name", json!(name)), ("disk", json!(disk))] {
+        if parameters.insert(parameter.to_owned(), value).is_some() {
+            return Err(Refusal::bad(format!(
+                "Can't overwrite static parameters [\"{parameter}\"]"
+            )));
+        }
+    }
+    Ok(json(asked.submit("OP_INSTANCE_GROW_DISK", parameters).await?))
+}
+
+/// How the console of an instance is reached.
+async fn console(Path(name): Path<String>, asked: RouteRequest) -> Answer {
+    let console = Kind::Instance.field(&asked, &name, "console").await?;
+    match console {
+        Value::Null => Err(Refusal::not_found("Instance console unavailable")),
+        console => Ok(json(console)),
+    }
 }
 
 /// The number of a job that describes an instance; the client asks for its result.

@@ -2,16 +2,16 @@
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use luxi::method::{Query, Submission, What};
+use luxi::method::{Query, What};
 use luxi::query::Filter;
 use model::JobId;
 use serde_json::{Value, json};
 
-use crate::batch::Batch;
 use crate::error::CliError;
 use crate::follow::wait;
 use crate::output::{say, say_json};
 use crate::session::Session;
+use crate::several::made_by;
 use crate::submit::{JobArguments, Priority, opcode};
 use crate::{list, python};
 
@@ -202,18 +202,6 @@ pub(super) fn disks(arguments: VerifyDisksArguments, session: &Session) -> Resul
 fn unasked(results: &[Value]) -> Vec<(&str, String)> {
     let nodes = results.first().and_then(|found| found.get(0)).and_then(Value::as_object);
     nodes.into_iter().flatten().map(|(node, why)| (node.as_str(), python::text(why))).collect()
-}
-
-/// The jobs that a check made.
-fn made_by(result: &Value) -> Batch {
-    let mut batch = Batch::default();
-    let jobs = result.get("jobs").and_then(Value::as_array);
-    for job in jobs.into_iter().flatten() {
-        let submission = serde_json::from_value(job.clone());
-        let unread = |_error| Submission::Refused(python::repr(job));
-        batch.add(None, submission.unwrap_or_else(unread));
-    }
-    batch
 }
 
 #[cfg(test)]

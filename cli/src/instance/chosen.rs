@@ -6,11 +6,11 @@ use luxi::query::Filter;
 use model::OpCode;
 use serde_json::Value;
 
-use crate::batch::Batch;
 use crate::error::CliError;
 use crate::output::warn;
 use crate::session::{Session, confirm};
-use crate::submit::{Common, JobArguments, RawJobs, submit};
+use crate::several::each;
+use crate::submit::JobArguments;
 
 /// Which instances.
 #[derive(Debug, Args)]
@@ -85,29 +85,7 @@ impl ChosenArguments {
             );
             confirm(&question, self.force_multiple || job.dry_run)?;
         }
-        let mut client = session.connect()?;
-        let common = Common::new(job.priority, job.dry_run, session);
-        let completed = |name: &String| {
-            let mut op = serde_json::to_value(op(name.clone())).expect("opcodes are plain maps");
-            common.complete(&mut op);
-            vec![op]
-        };
-        let jobs: Vec<Vec<Value>> = names.iter().map(completed).collect();
-        let answers = submit(session, &mut client, &RawJobs::new(jobs))?;
-        let mut batch = Batch::default();
-        for (name, answer) in names.into_iter().zip(answers) {
-            batch.add(Some(name), answer);
-        }
-        if job.submit {
-            for id in batch.ids() {
-                warn(format_args!("JobID: {id}"))?;
-            }
-            return Ok(());
-        }
-        match batch.wait(session, &mut client, true)?.failed {
-            0 => Ok(()),
-            _ => Err(CliError::Told),
-        }
+        each(&names, |name| op(name.clone()), job, session)
     }
 
     fn is_by_name(&self) -> bool {

@@ -329,8 +329,8 @@ fn whether_the_master_answers() {
 #[test]
 fn what_is_not_in_gantry_is_refused_with_the_reason() {
     for (program, line) in [
-        ("gnt", "instance list --no-headers"),
-        ("gnt-instance", "start web"),
+        ("gnt", "backup list --no-headers"),
+        ("gnt-instance", "reinstall web"),
         ("gnt-debug", "wconfd echo x"),
         ("gnt", "debug allocator x"),
         ("gnt-cluster", "copyfile /etc/hosts"),

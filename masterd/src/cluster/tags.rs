@@ -3,9 +3,10 @@
 use jobs::locks::{Level, LockName, Mode};
 use luxi::query::Pattern;
 use model::error::ErrorCode;
+use model::instance::Instance;
 use model::opcode::{TagsDel, TagsGet, TagsSearch, TagsSet};
 use model::tag::{self, TagKind};
-use model::{Exception, NodeName, Timestamp, Uuid, Word};
+use model::{Exception, InstanceName, NodeName, Timestamp, Uuid, Word};
 
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
@@ -18,6 +19,7 @@ pub(crate) enum Target {
     /// By its UUID.
     Group(String),
     Network(Word),
+    Instance(InstanceName),
 }
 
 impl Target {
@@ -29,15 +31,11 @@ impl Target {
         config: &Config,
     ) -> Result<Self, Exception> {
         let name = name.unwrap_or_default();
-        let none = |kind| {
-            let text = format!("{kind} '{name}' not known");
-            Err(Exception::prereq(text, ErrorCode::UnknownEntity))
-        };
         match kind {
             TagKind::Cluster => Ok(Self::Cluster),
             TagKind::Node => Ok(Self::Node(config.node(name)?.name.clone())),
             TagKind::NodeGroup => config.group(name).map(|group| Self::Group(group.uuid.clone())),
-            TagKind::Instance => none("Instance"),
+            TagKind::Instance => Ok(Self::Instance(config.instance(name)?.name.clone())),
             TagKind::Network => Ok(Self::Network(config.network(name)?.name.clone())),
         }
     }
@@ -52,6 +50,7 @@ impl Target {
             Self::Node(name) => &config.node(name.as_str())?.tags,
             Self::Group(uuid) => &config.group(uuid)?.tags,
             Self::Network(name) => &config.network(name.as_str())?.tags,
+            Self::Instance(name) => &config.instance(name.as_str())?.tags,
         })
     }
 
@@ -90,6 +89,10 @@ impl Target {
                 network.serial_no += 1;
                 ConfigChange::Network(network)
             }
+            Self::Instance(name) => {
+                let instance = config.instance(name.as_str())?.changed(now);
+                ConfigChange::Instance(Instance { tags, ..instance })
+            }
         }])
     }
 
@@ -106,6 +109,9 @@ impl Target {
                 let network = config.networks.get(name);
                 let lock = |uuid: &Uuid| (LockName::member(level, uuid.to_string()), mode);
                 network.map(|network| lock(&network.uuid)).into_iter().collect()
+            }
+            Self::Instance(name) if level == Level::Instance => {
+                vec![(LockName::member(level, name.as_str()), mode)]
             }
             _ => Vec::new(),
         }
@@ -215,10 +221,14 @@ fn search(pattern: &Pattern, config: &Config) -> Vec<(String, String)> {
     let networks = networks.map(|network| (format!("/networks/{}", network.name), &network.tags));
     let groups = config.groups.values();
     let groups = groups.map(|group| (format!("/nodegroup/{}", group.name), &group.tags));
+    let instances = config.instances.values();
+    let instances =
+        instances.map(|instance| (format!("/instances/{}", instance.name), &instance.tags));
     std::iter::once(("/cluster".to_owned(), &config.cluster.tags))
         .chain(nodes)
         .chain(networks)
         .chain(groups)
+        .chain(instances)
         .flat_map(|(path, tags)| tags.iter().map(move |tag| (path.clone(), tag.clone())))
         .filter(|(_path, tag)| pattern.is_match(tag))
         .collect()

@@ -5,6 +5,7 @@
 //! which candidates answer and have a copy; [`units`] are the opcodes.
 
 pub mod configuration;
+mod instances;
 pub mod members;
 pub mod node;
 pub mod units;

@@ -11,6 +11,8 @@ pub enum Object {
     Cluster,
     /// One node.
     Node,
+    /// One instance.
+    Instance,
 }
 
 impl Object {
@@ -19,6 +21,7 @@ impl Object {
         match self {
             Self::Cluster => "cluster",
             Self::Node => "node",
+            Self::Instance => "instance",
         }
     }
 }
@@ -67,14 +70,23 @@ codes! {
     Time = "ENODETIME", Node;
     /// A node runs other software.
     Version = "ENODEVERSION", Node;
+    /// An instance that is to run does not.
+    InstanceDown = "EINSTANCEDOWN", Instance;
+    /// An instance runs on another node than its own.
+    InstanceWrongNode = "EINSTANCEWRONGNODE", Instance;
+    /// The node of an instance is offline.
+    InstanceBadNode = "EINSTANCEBADNODE", Instance;
+    /// An instance is not within the limits of its group.
+    InstancePolicy = "EINSTANCEPOLICY", Instance;
+    /// A node runs an instance that nobody knows.
+    NodeOrphanInstance = "ENODEORPHANINSTANCE", Node;
     others:
     "ECLUSTERDANGLINGINST" "ECLUSTERDANGLINGNODES" "ECLUSTERFILECHECK" "EEXTAGS"
-    "EGROUPDIFFERENTPVSIZE" "EGROUPMIXEDESFLAG" "EINSTANCEBADNODE" "EINSTANCEDOWN"
-    "EINSTANCEFAULTYDISK" "EINSTANCELAYOUT" "EINSTANCEMISSINGCFGPARAMETER" "EINSTANCEMISSINGDISK"
-    "EINSTANCEPOLICY" "EINSTANCESPLITGROUPS" "EINSTANCEUNSUITABLENODE" "EINSTANCEWRONGNODE"
+    "EGROUPDIFFERENTPVSIZE" "EGROUPMIXEDESFLAG" "EINSTANCEFAULTYDISK" "EINSTANCELAYOUT" "EINSTANCEMISSINGCFGPARAMETER" "EINSTANCEMISSINGDISK"
+    "EINSTANCESPLITGROUPS" "EINSTANCEUNSUITABLENODE"
     "ENODEDRBD" "ENODEDRBDHELPER" "ENODEDRBDVERSION" "ENODEFILESTORAGEPATHS"
     "ENODEGLUSTERSTORAGEPATHUNUSABLE" "ENODEHOOKS" "ENODEHV" "ENODELVM" "ENODEN1"
-    "ENODEOOBPATH" "ENODEORPHANINSTANCE" "ENODEORPHANLV" "ENODEOS"
+    "ENODEOOBPATH" "ENODEORPHANLV" "ENODEOS"
     "ENODESHAREDFILESTORAGEPATHUNUSABLE" "ENODESSH" "ENODEUSERSCRIPTS"
 }
 

@@ -9,6 +9,7 @@ use model::node::Node;
 
 use super::capacity::{AllFacts, Share, fits, may_host, taken};
 use crate::config::Config;
+use crate::units::wrong;
 
 /// A wish for a node.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +19,22 @@ pub(crate) struct Wish<'w> {
     pub(crate) group: Option<&'w Group>,
     /// A node that it must not be.
     pub(crate) not: Option<&'w Node>,
+}
+
+/// Looks whether the allocator that is named, or else the cluster's, is this one.
+///
+/// # Errors
+/// It is a program.
+pub(crate) fn is_built_in(named: Option<&str>, config: &Config) -> Result<(), Exception> {
+    let usual = config.instance_settings().default_iallocator.clone();
+    let named = named.filter(|name| *name != ".").unwrap_or(&usual);
+    match named.is_empty() {
+        true => Ok(()),
+        false => Err(wrong(format!(
+            "this version runs no program for allocation, and so not `{named}`; leave it out for the built-in \
+             one"
+        ))),
+    }
 }
 
 /// The node that is least loaded when the wish is met.

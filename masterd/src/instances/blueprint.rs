@@ -229,7 +229,7 @@ impl Blueprint {
             claims.extend(wanted.claim);
             instance.nics.push(wanted.nic);
         }
-        let directory = directory(&instance, op, &settings);
+        let directory = directory(&instance, op.file_storage_dir.as_deref(), &settings);
         let disks: Vec<Disk> = (100_u128..)
             .zip(&self.disks)
             .map(|(turn, wanted)| {
@@ -310,17 +310,21 @@ fn free_port(config: &Config) -> Result<u16, Exception> {
 }
 
 /// The directory of an instance's files.
-fn directory(instance: &Instance, op: &InstanceCreate, settings: &InstanceSettings) -> String {
+pub(super) fn directory(
+    instance: &Instance,
+    below: Option<&str>,
+    settings: &InstanceSettings,
+) -> String {
     let base = match instance.disk_template.as_str() {
         "sharedfile" => &settings.shared_file_storage_dir,
         _ => &settings.file_storage_dir,
     };
-    let below = op.file_storage_dir.as_deref().map(|dir| format!("/{}", dir.trim_matches('/')));
+    let below = below.map(|dir| format!("/{}", dir.trim_matches('/')));
     format!("{base}{}/{}", below.unwrap_or_default(), instance.name)
 }
 
 /// A disk at its place.
-fn made(
+pub(super) fn made(
     wanted: &WantedDisk,
     instance: &Instance,
     directory: &str,

@@ -167,3 +167,10 @@ pub(crate) fn broken(
     }
     broken
 }
+
+/// The limits of its node's policy that an instance breaks as it is.
+pub(crate) fn broken_policy(config: &Config, instance: &Instance) -> Vec<String> {
+    let size = |disk: &Arc<model::instance::Disk>| i64::try_from(disk.size).unwrap_or(i64::MAX);
+    let sizes: Vec<i64> = config.disks_of(instance).map(size).collect();
+    broken(instance, &config.settings_of(instance), &sizes)
+}

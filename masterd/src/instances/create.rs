@@ -9,7 +9,7 @@ use model::node::Node;
 use model::opcode::InstanceCreate;
 use model::{Exception, JobId, NodeName, Uuid};
 
-use super::allocator::{Wish, choose};
+use super::allocator::{Wish, choose, is_built_in};
 use super::blueprint::{Blueprint, Making, asked};
 use super::{agent, info, launch, remove, warning};
 use crate::config::{Config, ConfigChange};
@@ -29,19 +29,6 @@ fn named<'c>(op: &InstanceCreate, config: &'c Config) -> Result<Option<&'c Node>
         return Err(wrong("disks of this template have no secondary node"));
     }
     Ok(node.map(AsRef::as_ref))
-}
-
-/// Looks whether the allocator that is meant is one that this version has.
-fn is_built_in(op: &InstanceCreate, config: &Config) -> Result<(), Exception> {
-    let usual = config.instance_settings().default_iallocator.clone();
-    let named = op.iallocator.clone().filter(|name| name != ".").unwrap_or(usual);
-    match named.is_empty() {
-        true => Ok(()),
-        false => Err(wrong(format!(
-            "this version runs no program for allocation, and so not `{named}`; leave it out for the built-in \
-             one"
-        ))),
-    }
 }
 
 impl LogicalUnit for InstanceCreate {
@@ -156,7 +143,7 @@ fn placed<'c>(
     if let Some(node) = named(op, config)? {
         return Ok(node);
     }
-    is_built_in(op, config)?;
+    is_built_in(op.iallocator.as_deref(), config)?;
     let group = op.group_name.as_deref().map(|name| config.group(name)).transpose()?;
     let share = blueprint.share(&config.instance_settings());
     let wish = Wish { share, group: group.map(AsRef::as_ref), not: None };

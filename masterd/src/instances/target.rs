@@ -24,6 +24,19 @@ pub(super) struct Asked<'a> {
     pub(super) verb: &'static str,
 }
 
+/// Refuses what takes an instance elsewhere that cannot go: its disks are on its node.
+///
+/// # Errors
+/// They are.
+pub(super) fn goes_anywhere(instance: &Instance, verb: &str) -> Result<(), Exception> {
+    let template = instance.disk_template.as_str();
+    if ANYWHERE.contains(&template) {
+        return Ok(());
+    }
+    let text = format!("Instance's disk layout '{template}' does not allow {verb}");
+    Err(Exception::prereq(text, ErrorCode::WrongState))
+}
+
 /// The node that an instance goes to.
 ///
 /// # Errors
@@ -34,11 +47,7 @@ pub(super) fn target<'c>(
     instance: &Instance,
     asked: Asked<'_>,
 ) -> Result<&'c Node, Exception> {
-    let template = instance.disk_template.as_str();
-    if !ANYWHERE.contains(&template) {
-        let text = format!("Instance's disk layout '{template}' does not allow {}", asked.verb);
-        return Err(Exception::prereq(text, ErrorCode::WrongState));
-    }
+    goes_anywhere(instance, asked.verb)?;
     let own = config.node(instance.primary_node.as_str())?;
     let settings = config.settings_on(own);
     let share = Share::of(instance, &settings, 0);

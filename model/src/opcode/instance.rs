@@ -12,7 +12,9 @@ use serde_json::{Map, Value};
 use crate::instance::disk::DISK_MIB_MAX;
 use crate::instance::record::DISKS_MAX;
 
-pub use create::{CreateMode, CreateParameters, InstanceCreate, InstanceMultiAlloc};
+pub use create::{
+    CreateMode, CreateParameters, InstanceCreate, InstanceMultiAlloc, MultiAllocated,
+};
 pub use disks::{
     InstanceActivateDisks, InstanceDeactivateDisks, InstanceGrowDisk, InstanceRecreateDisks,
     InstanceReplaceDisks,

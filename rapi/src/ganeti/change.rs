@@ -156,6 +156,36 @@ pub static INSTANCE_REBOOT: Change = Change {
     words: &[("type", "reboot_type", "hard")],
     ..INSTANCE
 };
+/// Parameters, NICs and disks of an instance.
+pub static INSTANCE_MODIFY: Change =
+    Change { id: "OP_INSTANCE_SET_PARAMS", switches: &[], ..INSTANCE };
+/// Another name of an instance.
+pub static INSTANCE_RENAME: Change = Change { id: "OP_INSTANCE_RENAME", switches: &[], ..INSTANCE };
+/// Active disks of an instance.
+pub static INSTANCE_ACTIVATE: Change = Change {
+    id: "OP_INSTANCE_ACTIVATE_DISKS",
+    switches: &[("ignore_size", "ignore_size")],
+    ..INSTANCE
+};
+/// Inactive disks of an instance.
+pub static INSTANCE_DEACTIVATE: Change =
+    Change { id: "OP_INSTANCE_DEACTIVATE_DISKS", switches: &[FORCE], ..INSTANCE };
+/// Disks of an instance made anew.
+pub static INSTANCE_RECREATE: Change =
+    Change { id: "OP_INSTANCE_RECREATE_DISKS", switches: &[], ..INSTANCE };
+/// Places for several instances.
+pub static INSTANCES_ADD: Change =
+    Change { id: "OP_INSTANCE_MULTI_ALLOC", switches: &[DRY_RUN], ..PLAIN };
+/// The instances of a node, which go to others.
+pub static NODE_EVACUATE: Change = Change {
+    id: "OP_NODE_EVACUATE",
+    name: Some("node_name"),
+    switches: &[DRY_RUN],
+    object: Object::Of(Kind::Node),
+    ..PLAIN
+};
+/// The running instances of a node, which go to others.
+pub static NODE_MIGRATE: Change = Change { id: "OP_NODE_MIGRATE", switches: &[], ..NODE_EVACUATE };
 /// Another node for a running instance.
 pub static INSTANCE_MIGRATE: Change =
     Change { id: "OP_INSTANCE_MIGRATE", switches: &[], ..INSTANCE };

@@ -167,6 +167,10 @@ impl LogicalUnit for ClusterVerifyGroup {
             let found = verify::node::check(&looked.expected, answer, looked.asked, simulate);
             passed &= tell(context, &found, &telling).await;
         }
+        context.say("* Verifying instance status").await;
+        let config = context.config();
+        let found = verify::instances::check(&config, &nodes, context.contacts(), context.now());
+        passed &= tell(context, &found, &telling).await;
         if nodes.iter().any(|node| context.config().is_master(node)) {
             let found = address(context).await?;
             passed &= tell(context, found.as_slice(), &telling).await;

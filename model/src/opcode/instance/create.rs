@@ -188,3 +188,14 @@ pub struct InstanceMultiAlloc {
     #[serde(default)]
     pub opportunistic_locking: bool,
 }
+
+/// The outcome of `OP_INSTANCE_MULTI_ALLOC`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MultiAllocated {
+    /// Whether each job was taken, with its number or the reason.
+    pub jobs: Vec<(bool, Value)>,
+    /// Names of instances that have room.
+    pub allocatable: Vec<String>,
+    /// Names of those that have none.
+    pub failed: Vec<String>,
+}

@@ -1,0 +1,143 @@
+//! Verbs of `gnt instance` that are one opcode each.
+
+use clap::Subcommand;
+use model::opcode::{
+    InstanceActivateDisks, InstanceChangeGroup, InstanceConsole, InstanceDeactivateDisks,
+    InstanceRename, OpCode,
+};
+use serde_json::Value;
+
+use crate::error::CliError;
+use crate::output::say;
+use crate::python;
+use crate::session::Session;
+use crate::several::follow_all;
+use crate::submit::JobArguments;
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Further {
+    /// Give an instance that is stopped another name.
+    Rename {
+        /// Its name.
+        name: String,
+        /// Its new name.
+        new_name: String,
+        /// Do not look whether the resolver knows the new name.
+        #[arg(long)]
+        no_name_check: bool,
+        /// Do not look whether its address answers.
+        #[arg(long)]
+        no_ip_check: bool,
+        /// Nothing is asked.
+        #[arg(short, long, hide = true)]
+        force: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Have the disks of an instance active on its node; says where each is.
+    ActivateDisks {
+        /// Its name.
+        name: String,
+        /// Take disks whose size is not that of their record.
+        #[arg(long)]
+        ignore_size: bool,
+        /// Wait until its copies are in step.
+        #[arg(long)]
+        wait_for_sync: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Have the disks of an instance inactive.
+    DeactivateDisks {
+        /// Its name.
+        name: String,
+        /// Also where it runs.
+        #[arg(short, long)]
+        force: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Tell how the console of an instance is reached.
+    Console {
+        /// Its name.
+        name: String,
+        /// Print what would be run.
+        #[arg(long)]
+        show_cmd: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Take an instance to a node of another group, by a job.
+    ChangeGroup {
+        /// Its name.
+        name: String,
+        /// A group that it may go to; may be given several times. Any other without it.
+        #[arg(long = "to", value_name = "GROUP")]
+        groups: Vec<String>,
+        /// The allocator; `.` is the cluster's.
+        #[arg(short = 'I', long, value_name = "NAME")]
+        iallocator: Option<String>,
+        /// Give up old copies early.
+        #[arg(long, hide = true)]
+        early_release: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+}
+
+impl Further {
+    pub(crate) fn run(self, session: &Session) -> Result<(), CliError> {
+        let instance_uuid = None;
+        match self {
+            Self::Rename { name, new_name, no_name_check, no_ip_check, force: _, job } => {
+                let op = InstanceRename {
+                    instance_name: name,
+                    instance_uuid,
+                    new_name,
+                    name_check: !no_name_check,
+                    ip_check: !no_ip_check,
+                };
+                match job.run(OpCode::InstanceRename(op), session)? {
+                    Some(Value::String(name)) => say(format_args!("Instance renamed to '{name}'")),
+                    _ => Ok(()),
+                }
+            }
+            Self::ActivateDisks { name, ignore_size, wait_for_sync, job } => {
+                let instance_name = name;
+                let op = InstanceActivateDisks {
+                    instance_name,
+                    instance_uuid,
+                    ignore_size,
+                    wait_for_sync,
+                };
+                let told = job.run(OpCode::InstanceActivateDisks(op), session)?;
+                for disk in told.as_ref().and_then(Value::as_array).into_iter().flatten() {
+                    let of = |at: usize| python::text(disk.get(at).unwrap_or(&Value::Null));
+                    say(format_args!("{}:{}:{}", of(0), of(1), of(2)))?;
+                }
+                Ok(())
+            }
+            Self::DeactivateDisks { name, force, job } => {
+                let op = InstanceDeactivateDisks { instance_name: name, instance_uuid, force };
+                job.run(OpCode::InstanceDeactivateDisks(op), session).map(drop)
+            }
+            Self::Console { name, show_cmd: _, job } => {
+                let op = InstanceConsole { instance_name: name, instance_uuid };
+                let told = job.run(OpCode::InstanceConsole(op), session)?.unwrap_or_default();
+                say(told.get("message").and_then(Value::as_str).unwrap_or_default().trim_end())
+            }
+            Self::ChangeGroup { name, groups, iallocator, early_release, job } => {
+                let op = InstanceChangeGroup {
+                    instance_name: name,
+                    instance_uuid,
+                    early_release,
+                    iallocator,
+                    target_groups: Some(groups).filter(|groups| !groups.is_empty()),
+                };
+                let told = job.run(OpCode::InstanceChangeGroup(op), session)?.unwrap_or_default();
+                follow_all(&told, session)
+            }
+        }
+    }
+}

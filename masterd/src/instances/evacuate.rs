@@ -1,0 +1,359 @@
+//! Opcodes that take several instances elsewhere, or place several: each submits a job for each of them.
+
+use std::sync::Arc;
+
+use jobs::locks::{Level, LockName, Mode};
+use model::error::ErrorCode;
+use model::group::Group;
+use model::instance::Instance;
+use model::instance::state::AdminState;
+use model::node::Node;
+use model::opcode::instance::moves::EvacuationMode;
+use model::opcode::instance::{MultiAllocated, Timeout};
+use model::opcode::{
+    GroupEvacuate, InstanceChangeGroup, InstanceFailover, InstanceMigrate, InstanceMultiAlloc,
+    NodeEvacuate, NodeMigrate, OpCode, OpInput, SubmittedJobs,
+};
+use model::{Exception, NodeName, Uuid};
+
+use super::allocator::{Wish, choose, is_built_in};
+use super::blueprint::{Making, asked};
+use super::capacity::{AllFacts, Share};
+use super::power;
+use super::target::goes_anywhere;
+use crate::config::{Config, ConfigChange};
+use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
+
+/// Instances of one opcode: those of a large node or group, and one submission.
+const INSTANCES_MAX: usize = 1_000;
+
+/// The jobs that take instances elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Moves(Vec<Vec<OpInput>>);
+
+/// Instances, each with its new node, one after the other: each placement counts for the next one.
+///
+/// # Errors
+/// One of them cannot go; all those are named.
+fn placed(
+    config: &Config,
+    facts: &AllFacts,
+    instances: &[Arc<Instance>],
+    groups: &[&Arc<Group>],
+) -> Result<Vec<(Arc<Instance>, NodeName)>, Exception> {
+    if instances.len() > INSTANCES_MAX {
+        let text = format!("{} instances; one opcode moves {INSTANCES_MAX}", instances.len());
+        return Err(wrong(text));
+    }
+    let mut after = config.clone();
+    let (mut moves, mut stuck) = (Vec::new(), Vec::new());
+    for instance in instances {
+        let found = elsewhere(&after, facts, instance, groups);
+        match found {
+            Ok(node) => {
+                let moved = Instance { primary_node: node.clone(), ..instance.as_ref().clone() };
+                after.apply([ConfigChange::Instance(moved)]);
+                moves.push((Arc::clone(instance), node));
+            }
+            Err(error) => stuck.push(format!("{} ({})", instance.name, error.message())),
+        }
+    }
+    match stuck.is_empty() {
+        true => Ok(moves),
+        false => {
+            let text = format!("Unable to evacuate instances {}", stuck.join(", "));
+            Err(Exception::prereq(text, ErrorCode::InsufficientResources))
+        }
+    }
+}
+
+/// Another node for one instance: within its own group where no groups are named.
+fn elsewhere(
+    config: &Config,
+    facts: &AllFacts,
+    instance: &Instance,
+    groups: &[&Arc<Group>],
+) -> Result<NodeName, Exception> {
+    power::is_whole(instance)?;
+    goes_anywhere(instance, "evacuation")?;
+    let own = config.node(instance.primary_node.as_str())?;
+    let share = Share::of(instance, &config.settings_on(own), 0);
+    let in_group = |group: &Group| {
+        let wish = Wish { share, group: Some(group), not: Some(own) };
+        choose(config, facts, wish).map(|node| node.name.clone())
+    };
+    if groups.is_empty() {
+        return in_group(config.group_of(own));
+    }
+    let mut last = None;
+    for group in groups {
+        match in_group(group) {
+            Ok(node) => return Ok(node),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| wrong("there is no other node group")))
+}
+
+/// The job that takes an instance to a node: live, if it runs.
+fn job(instance: &Instance, node: &NodeName, failover: bool) -> Vec<OpInput> {
+    let (instance_name, target_node) = (instance.name.to_string(), Some(node.to_string()));
+    let instance_uuid = Some(instance.uuid.to_string());
+    let op = match failover || instance.admin_state != AdminState::Up {
+        true => OpCode::InstanceFailover(InstanceFailover {
+            instance_name,
+            instance_uuid,
+            shutdown_timeout: Timeout::default(),
+            ignore_consistency: false,
+            target_node,
+            target_node_uuid: None,
+            iallocator: None,
+            ignore_ipolicy: false,
+            cleanup: false,
+        }),
+        false => OpCode::InstanceMigrate(InstanceMigrate {
+            instance_name,
+            instance_uuid,
+            mode: None,
+            live: None,
+            target_node,
+            target_node_uuid: None,
+            iallocator: None,
+            allow_runtime_changes: true,
+            ignore_ipolicy: false,
+            cleanup: false,
+            allow_failover: true,
+            ignore_hvversions: false,
+        }),
+    };
+    vec![OpInput::new(op)]
+}
+
+fn groups<'c>(
+    config: &'c Config,
+    named: Option<&Vec<String>>,
+    not: &Group,
+) -> Result<Vec<&'c Arc<Group>>, Exception> {
+    let Some(named) = named.filter(|named| !named.is_empty()) else {
+        return Ok(config.groups.values().filter(|group| group.uuid != not.uuid).collect());
+    };
+    let groups: Vec<_> = named.iter().map(|name| config.group(name)).collect::<Result<_, _>>()?;
+    match groups.iter().any(|group| group.uuid == not.uuid) {
+        true => {
+            Err(wrong(format!("Can't use group {} as a target group: they are there", not.name)))
+        }
+        false => Ok(groups),
+    }
+}
+
+fn all_shared(level: Level) -> Wanted {
+    match level {
+        Level::Node => vec![(LockName::set(level), Mode::Shared)],
+        _ => Vec::new(),
+    }
+}
+
+impl LogicalUnit for NodeEvacuate {
+    type Plan = Moves;
+
+    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(all_shared(level))
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Moves, Failure> {
+        let config = context.config();
+        let node = config.node_with(&self.node_name, self.node_uuid.as_deref())?;
+        if self.remote_node.is_some() {
+            let text = "Node evacuation with a target node moves secondary copies alone, which there are none of";
+            return Err(wrong(text).into());
+        }
+        is_built_in(self.iallocator.as_deref(), &config)?;
+        if self.mode == EvacuationMode::SecondaryOnly {
+            return Ok(Moves::default());
+        }
+        let instances: Vec<_> =
+            config.instances.by.primary.of(node.name.clone()).cloned().collect();
+        let moves = placed(&config, &context.contacts().facts(), &instances, &[])?;
+        let is_gone = node.role == model::node::NodeRole::Offline;
+        Ok(Moves(moves.iter().map(|(instance, node)| job(instance, node, is_gone)).collect()))
+    }
+
+    async fn exec(self, moves: Moves, context: &mut Context) -> Result<SubmittedJobs, Failure> {
+        submitted(context, moves).await
+    }
+}
+
+async fn submitted(context: &mut Context, moves: Moves) -> Result<SubmittedJobs, Failure> {
+    match moves.0.is_empty() {
+        true => Ok(SubmittedJobs::default()),
+        false => context.submit(moves.0).await,
+    }
+}
+
+impl LogicalUnit for NodeMigrate {
+    type Plan = Moves;
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        if level != Level::Node {
+            return Ok(Vec::new());
+        }
+        let node = config.node_with(&self.node_name, self.node_uuid.as_deref())?;
+        Ok(vec![(LockName::member(level, node.name.as_str()), Mode::Shared)])
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Moves, Failure> {
+        let config = context.config();
+        let node = config.node_with(&self.node_name, self.node_uuid.as_deref())?;
+        let instances = config.instances.by.primary.of(node.name.clone());
+        let one = |instance: &Arc<Instance>| {
+            vec![OpInput::new(OpCode::InstanceMigrate(InstanceMigrate {
+                instance_name: instance.name.to_string(),
+                instance_uuid: Some(instance.uuid.to_string()),
+                mode: self.mode,
+                live: self.live,
+                target_node: self.target_node.clone(),
+                target_node_uuid: self.target_node_uuid.clone(),
+                iallocator: self.iallocator.clone(),
+                allow_runtime_changes: self.allow_runtime_changes,
+                ignore_ipolicy: self.ignore_ipolicy,
+                cleanup: false,
+                allow_failover: false,
+                ignore_hvversions: false,
+            }))]
+        };
+        Ok(Moves(instances.map(one).collect()))
+    }
+
+    async fn exec(self, moves: Moves, context: &mut Context) -> Result<SubmittedJobs, Failure> {
+        submitted(context, moves).await
+    }
+}
+
+impl LogicalUnit for InstanceChangeGroup {
+    type Plan = Moves;
+
+    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(all_shared(level))
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Moves, Failure> {
+        let config = context.config();
+        let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
+        is_built_in(self.iallocator.as_deref(), &config)?;
+        let own = config.group_of(config.node(instance.primary_node.as_str())?);
+        let groups = groups(&config, self.target_groups.as_ref(), own)?;
+        if groups.is_empty() {
+            return Err(wrong("there is no other node group").into());
+        }
+        let instances = [Arc::clone(instance)];
+        let moves = placed(&config, &context.contacts().facts(), &instances, &groups)?;
+        Ok(Moves(moves.iter().map(|(instance, node)| job(instance, node, false)).collect()))
+    }
+
+    async fn exec(self, moves: Moves, context: &mut Context) -> Result<SubmittedJobs, Failure> {
+        submitted(context, moves).await
+    }
+}
+
+impl LogicalUnit for GroupEvacuate {
+    type Plan = Moves;
+
+    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(all_shared(level))
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Moves, Failure> {
+        let config = context.config();
+        let group = config.group(&self.group_name)?;
+        is_built_in(self.iallocator.as_deref(), &config)?;
+        let groups = groups(&config, self.target_groups.as_ref(), group)?;
+        if groups.is_empty() {
+            return Err(wrong("there is no other node group").into());
+        }
+        let on = |node: &Arc<Node>| config.instances.by.primary.of(node.name.clone()).cloned();
+        let instances: Vec<_> = config.nodes_of(group).flat_map(on).collect();
+        let moves = placed(&config, &context.contacts().facts(), &instances, &groups)?;
+        let one =
+            |(instance, node): &(Arc<Instance>, NodeName)| job(instance, node, self.force_failover);
+        let jobs = moves.iter().map(one);
+        Ok(Moves(match self.sequential {
+            true => vec![jobs.flatten().collect::<Vec<_>>()]
+                .into_iter()
+                .filter(|j| !j.is_empty())
+                .collect(),
+            false => jobs.collect(),
+        }))
+    }
+
+    async fn exec(self, moves: Moves, context: &mut Context) -> Result<SubmittedJobs, Failure> {
+        submitted(context, moves).await
+    }
+}
+
+impl LogicalUnit for InstanceMultiAlloc {
+    /// The jobs, and the names of instances that have room and that have none.
+    type Plan = (Moves, Vec<String>, Vec<String>);
+
+    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(all_shared(level))
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Self::Plan, Failure> {
+        let config = context.config();
+        is_built_in(self.iallocator.as_deref(), &config)?;
+        if self.instances.is_empty() || self.instances.len() > INSTANCES_MAX {
+            let text = format!(
+                "{} instances; one opcode places 1 to {INSTANCES_MAX}",
+                self.instances.len()
+            );
+            return Err(wrong(text).into());
+        }
+        let facts = context.contacts().facts();
+        let (mut after, mut jobs) = (config.as_ref().clone(), Vec::new());
+        let (mut allocatable, mut failed) = (Vec::new(), Vec::new());
+        for (turn, told) in (0_u128..).zip(&self.instances) {
+            let input =
+                OpInput::parse(&told.to_string()).map_err(|error| wrong(error.to_string()))?;
+            let OpCode::InstanceCreate(mut op) = input.op else {
+                return Err(wrong("instances: each is an opcode OP_INSTANCE_CREATE").into());
+            };
+            let seed = Uuid::new_v4().as_u128().wrapping_add(turn);
+            let making = Making { facts: &facts, job: context.job(), now: context.now(), seed };
+            let blueprint = asked(&op, &after, &after.instance_settings(), making)?;
+            let share = blueprint.share(&after.instance_settings());
+            let node = match &op.pnode {
+                Some(name) => after.node(name).cloned(),
+                None => choose(&after, &facts, Wish { share, group: None, not: None }).cloned(),
+            };
+            let placed = node.and_then(|node| {
+                let (changes, _) = blueprint.on(&node, &op, &after, making)?;
+                Ok((changes, node))
+            });
+            match placed {
+                Ok((changes, node)) => {
+                    after.apply(changes);
+                    allocatable.push(op.instance_name.clone());
+                    op.pnode = Some(node.name.to_string());
+                    op.iallocator = None;
+                    let common = input.common;
+                    jobs.push(vec![OpInput { op: OpCode::InstanceCreate(op), common }]);
+                }
+                Err(error) => {
+                    let name = op.instance_name.clone();
+                    context.say(super::warning(&format!("{name}: {}", error.message()))).await;
+                    failed.push(name);
+                }
+            }
+        }
+        Ok((Moves(jobs), allocatable, failed))
+    }
+
+    async fn exec(
+        self,
+        (moves, allocatable, failed): Self::Plan,
+        context: &mut Context,
+    ) -> Result<MultiAllocated, Failure> {
+        let SubmittedJobs { jobs } = submitted(context, moves).await?;
+        Ok(MultiAllocated { jobs, allocatable, failed })
+    }
+}

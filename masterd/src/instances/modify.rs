@@ -1,0 +1,141 @@
+//! Changes an instance: parameters, NICs, disks, and whether it is offline. `decide` makes the change.
+
+mod decide;
+mod disks;
+mod nics;
+mod order;
+
+use jobs::locks::{Level, LockName, Mode};
+use model::error::ErrorCode;
+use model::instance::{Disk, Instance};
+use model::opcode::InstanceSetParams;
+use model::{Exception, Uuid};
+use rpc::calls::{Control, InstanceControl};
+use serde_json::Value;
+
+use super::{agent, find, info, launch, power, remove};
+use crate::config::{Config, ConfigChange};
+use crate::units::{Context, Failure, LogicalUnit, Wanted};
+use decide::{Around, decide};
+
+impl LogicalUnit for InstanceSetParams {
+    type Plan = Uuid;
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        if level == Level::Network {
+            let named = self.nics.iter().filter_map(|change| change.2.get("network")?.as_str());
+            let named = named.filter(|name| !["", "none"].contains(name));
+            return named
+                .map(|name| {
+                    let uuid = config.network(name)?.uuid.to_string();
+                    Ok((LockName::member(level, uuid), Mode::Shared))
+                })
+                .collect();
+        }
+        let (name, uuid) = (&self.instance_name, self.instance_uuid.as_deref());
+        find::locks(level, config, name, uuid, &[self.pnode.as_deref()])
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Uuid, Failure> {
+        let config = context.config();
+        let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
+        power::is_whole(instance)?;
+        let around = around(context, instance);
+        let changed = decide(self, &config, instance, &around)?;
+        let told = &changed.instance;
+        if told.hvparams != instance.hvparams && !self.force {
+            agent::check_hypervisor(context, &instance.primary_node, told).await?;
+        }
+        if self.runtime_mem.is_some() && !around.is_alive {
+            let text = format!("Instance {} is not running", instance.name);
+            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+        }
+        Ok(instance.uuid)
+    }
+
+    async fn exec(
+        self,
+        uuid: Uuid,
+        context: &mut Context,
+    ) -> Result<Vec<(String, Value)>, Failure> {
+        let config = context.config();
+        let before = remove::present(&config, uuid)?.clone();
+        let around = around(context, &before);
+        // Disks that go are removed before their records, so that none is without one.
+        let going = decide(&self, &config, &before, &around)?.removed;
+        if !going.is_empty() {
+            context.point_of_no_return().await?;
+            removed(context, &before, &going).await?;
+        }
+        let runtime_mem = self.runtime_mem;
+        let (instance, added, mut changes) = context
+            .transact(move |config| {
+                let instance = remove::present(config, uuid)?;
+                let changed = decide(&self, config, instance, &around)?;
+                let told = (changed.instance.clone(), changed.added.clone(), changed.told.clone());
+                Ok((changed.changes(), told))
+            })
+            .await?;
+        if !added.is_empty() {
+            created(context, &instance, &added).await?;
+        }
+        if let Some(memory) = runtime_mem {
+            let run = instance.runs;
+            let control = InstanceControl { uuid, run, control: Control::Memory(memory.0) };
+            let done = agent::seen(context, &instance.primary_node, control).await?;
+            done.map_err(|not| not.exception("Could not change the memory"))?;
+            changes.push(("runtime_memory".to_owned(), memory.0.into()));
+        }
+        if power::is_alive(context, &instance) && instance.serial_no > before.serial_no {
+            context.say(info("What is changed counts from its next start on")).await;
+        }
+        Ok(changes)
+    }
+}
+
+/// The surroundings of a change.
+fn around(context: &Context, instance: &Instance) -> Around {
+    Around {
+        facts: context.contacts().facts(),
+        is_alive: power::is_alive(context, instance),
+        now: context.now(),
+        seed: Uuid::new_v4().as_u128(),
+    }
+}
+
+/// Removes disks on the node of an instance.
+async fn removed(
+    context: &mut Context,
+    instance: &Instance,
+    disks: &[Disk],
+) -> Result<(), Failure> {
+    let settings = context.config().settings_of(instance);
+    let filled = disks.iter().map(|disk| launch::disk(disk, &settings)).collect();
+    let done = agent::remove_disks(context, &instance.primary_node, filled).await?;
+    done.map_err(|not| not.exception("Could not remove the disk").into())
+}
+
+/// Makes disks whose records are there; takes the records back where that fails.
+async fn created(
+    context: &mut Context,
+    instance: &Instance,
+    disks: &[Disk],
+) -> Result<(), Failure> {
+    let settings = context.config().settings_of(instance);
+    let filled: Vec<_> = disks.iter().map(|disk| launch::disk(disk, &settings)).collect();
+    let (node, wipe) = (instance.primary_node.clone(), settings.prealloc_wipe_disks);
+    let Err(not) = agent::make_disks(context, &node, filled, wipe).await? else { return Ok(()) };
+    let failed = not.exception("Can't create the disk");
+    removed(context, instance, disks).await?;
+    let (uuid, gone): (Uuid, Vec<Uuid>) =
+        (instance.uuid, disks.iter().map(|disk| disk.uuid).collect());
+    context
+        .transact(move |config| {
+            let mut after = remove::present(config, uuid)?.clone();
+            after.disks.retain(|disk| !gone.contains(disk));
+            let gone = gone.into_iter().map(ConfigChange::DiskRemoved);
+            Ok((gone.chain([ConfigChange::Instance(after)]).collect(), ()))
+        })
+        .await?;
+    Err(failed.into())
+}
