@@ -4,6 +4,7 @@
 //! their own, where the rack's network is on the loopback interface. The scenes are in [`scenes`].
 
 pub mod guest;
+mod instance;
 pub mod machine;
 pub mod scenes;
 mod switch;

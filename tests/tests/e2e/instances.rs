@@ -70,6 +70,13 @@ impl Rack {
         run(self.command(line))
     }
 
+    /// Runs a line of ours, as Ganeti's programs are called.
+    fn ours(&self, line: &str) -> Ended {
+        let mut command = self.cluster.gnt_command(line);
+        command.env("TZ", "UTC");
+        run(command)
+    }
+
     /// Adds an instance by Ganeti's command.
     fn add(&self, name: &str, options: &str) -> Ended {
         let usual = "-o noop --no-install --no-name-check --no-ip-check";
@@ -137,6 +144,110 @@ fn an_instance_lives_by_ganetis_own_commands() {
     rack.theirs("gnt-instance remove -f i1.example").ok();
     assert!(rack.list("name").is_empty());
     assert!(rack.nodes().all(|host| rack.alive(host).is_empty()));
+}
+
+#[test]
+fn an_instance_changes_by_ganetis_own_commands_and_ours_shows_the_same() {
+    let Some(rack) = Rack::begin() else { return };
+    let options = "-t file --disk 0:size=1G,name=root -n n1.example --no-start --net 0:link=br0";
+    rack.add("i1.example", options).ok();
+    let modified = rack.theirs(
+        "gnt-instance modify -B vcpus=2 --net add:link=br1 --disk add:size=1G --disk 0:mode=ro i1",
+    );
+    for told in ["be/vcpus", "nic.1", "disk/1", "disk.mode/0"] {
+        assert!(modified.ok().contains(told), "{modified:?}");
+    }
+    let fields = "name,disk.sizes,nic.links,be/vcpus,disk.name/0";
+    rack.wait_for_list(fields, &["i1.example:1024,1024:br0,br1:2:root"]);
+    rack.theirs("gnt-instance grow-disk i1.example 0 1G").ok();
+    let active = rack.theirs("gnt-instance activate-disks i1.example");
+    assert!(active.ok().contains("n1.example:disk/0:"), "{active:?}");
+    rack.theirs("gnt-instance rename -f --no-name-check --no-ip-check i1.example i9.example").ok();
+    assert!(rack.disks().join("file/i9.example").is_dir());
+    assert!(!rack.disks().join("file/i1.example").exists());
+    rack.theirs("gnt-instance modify --disk 1:remove i9.example").ok();
+    rack.wait_for_list("name,disk.sizes", &["i9.example:2048"]);
+    assert_eq!(rack.files(), 1);
+    rack.theirs("gnt-instance add-tags i9.example web blue").ok();
+    assert_eq!(rack.theirs("gnt-instance list-tags i9.example").ok(), "blue\nweb\n");
+    for (mark, status) in [("--offline", "ADMIN_offline"), ("--online", "ADMIN_down")] {
+        rack.theirs(&format!("gnt-instance modify {mark} i9.example")).ok();
+        rack.wait_for_list("name,status", &[&format!("i9.example:{status}")]);
+    }
+    rack.theirs("gnt-instance recreate-disks i9.example").ok();
+    for line in ["list", "list-tags i9.example", "info i9.example", "info --static i9.example"] {
+        let theirs = rack.theirs(&format!("gnt-instance {line}"));
+        let ours = rack.ours(&format!("instance {line}"));
+        assert_eq!(ours.ok(), theirs.ok(), "{line}");
+    }
+    rack.theirs("gnt-instance remove -f i9.example").ok();
+    assert_eq!(rack.files(), 0);
+}
+
+#[test]
+fn a_node_is_emptied_by_ganetis_own_commands() {
+    let Some(rack) = Rack::begin() else { return };
+    for number in 1..=4 {
+        let start = if number == 4 { "--no-start" } else { "" };
+        let options = format!("-t diskless -n n2.example {start}");
+        rack.add(&name(number), &options).ok();
+    }
+    rack.theirs("gnt-node evacuate -f -p -I . n2.example").ok();
+    assert_eq!(rack.theirs("gnt-node list --no-headers -o pinst_cnt n2").ok().trim(), "0");
+    assert!(rack.alive(&rack.hosts[0]).is_empty());
+    let statuses = rack.list("status");
+    assert_eq!(statuses, ["running", "running", "running", "ADMIN_down"]);
+    let busiest = rack.theirs("gnt-node list --no-headers -o name,pinst_cnt --separator=:");
+    let from = busiest.ok().lines().find(|line| !line.ends_with(":0")).unwrap().to_owned();
+    let node = from.split(':').next().unwrap();
+    rack.theirs("gnt-instance shutdown --all --force-multiple").ok();
+    rack.theirs("gnt-instance startup --all --force-multiple").ok();
+    rack.theirs(&format!("gnt-node migrate -f {node}")).ok();
+    let line = format!("gnt-node list --no-headers -o pinst_cnt {node}");
+    assert_eq!(rack.theirs(&line).ok().trim(), "0");
+    // The other nodes have no masterd, of which alone it is to tell.
+    let verified = rack.theirs("gnt-cluster verify");
+    let told = format!("{}{}", verified.stdout, verified.stderr);
+    assert!(!told.contains("instance"), "{told}");
+}
+
+/// Refused before anything is reserved, with the parameter's name.
+#[test]
+fn what_no_instance_can_have_is_refused_with_its_name() {
+    let Some(rack) = Rack::begin() else { return };
+    rack.add("there.example", "-t diskless -n n2.example --net 0:mac=aa:00:00:00:00:01").ok();
+    let seventeen: String = (0..17).map(|n| format!("--disk {n}:size=1G ")).collect();
+    let nine: String = (0..9).map(|n| format!("--net {n}:link=br0 ")).collect();
+    for (options, told) in [
+        ("-t diskless -B vcpus=0", "vcpus"),
+        ("-t diskless -B minmem=4G,maxmem=1G", "minmem"),
+        ("-t diskless -B memory=1048576T", "Not enough memory on node n2.example"),
+        ("-t diskless -B nonsense=1", "nonsense"),
+        ("-t diskless -B vcpus=64", "cpu-count"),
+        ("-t file --disk 0:size=1048576T", "disk size"),
+        ("-t file --disk 0:size=2T", "disk"),
+        ("-t file --disk 0:size=1G,vg=x", "vg"),
+        (&format!("-t file {seventeen}"), "17 disks"),
+        (&format!("-t diskless {nine}"), "9 NICs"),
+        ("-t diskless --net 0:mac=aa:00:00:00:00:01", "already in use"),
+        ("-t diskless --net 0:network=nothing", "nothing"),
+        ("-t diskless -H kvm:acpi=no", "kvm"),
+        ("-t diskless -H fake:nonsense=1", "nonsense"),
+        ("-t plain --disk 0:size=1G", "plain"),
+        ("-t diskless -I nothing", "nothing"),
+    ] {
+        let node = if options.contains("-I") { "" } else { "-n n2.example" };
+        let refused = rack.add("new.example", &format!("{options} {node}"));
+        assert!(refused.failed(1).contains(told), "{options}: {refused:?}");
+    }
+    let again = rack.add("there.example", "-t diskless -n n2.example");
+    assert!(again.failed(1).contains("already in the cluster"), "{again:?}");
+    let rename = "gnt-instance rename -f --no-name-check --no-ip-check";
+    rack.add("other.example", "-t diskless -n n3.example --no-start").ok();
+    let living = rack.theirs(&format!("{rename} other.example there.example"));
+    assert!(living.failed(1).contains("already in the cluster"), "{living:?}");
+    assert_eq!(rack.list("name"), ["other.example", "there.example"]);
+    assert_eq!(rack.files(), 0);
 }
 
 /// Instances of the path; every third one has a disk.

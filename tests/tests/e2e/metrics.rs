@@ -50,14 +50,14 @@ fn numbers_follow_what_is_done() {
     assert!(batches >= jobs && page.get("gantry_store_position") >= batches, "{batches}");
     let (used, all) = (page.get("gantry_journal_used_bytes"), page.get("gantry_journal_bytes"));
     assert!(0.0 < used && used < all, "{used} of {all}");
-    assert!(page.get("gantry_rpc_seconds_count{call=\"facts\"}") >= 1.0);
+    assert!(page.get("gantry_rpc_seconds_count{call=\"exchange\"}") >= 1.0);
     // The server sees the end of a connection a moment after its client.
     wait_for("the end of all connections", PATIENCE, || {
         (Page::of(master).get("gantry_luxi_connections") == 0.0).then_some(())
     });
 
     let page = Page::of(node);
-    assert!(page.get("gantry_node_call_seconds_count{call=\"facts\"}") >= 1.0);
+    assert!(page.get("gantry_node_call_seconds_count{call=\"exchange\"}") >= 1.0);
     assert!(page.get("gantry_node_commit_seconds_count") >= 1.0);
     assert_eq!(page.get("gantry_boot_requests_total{answer=\"script\"}"), 0.0);
     for family in noded::metrics::FAMILIES {

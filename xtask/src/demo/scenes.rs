@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::layout::{BOOT_PORT, Layout, PEER_PORT, RAPI_PORT};
 
 use super::machine::{Machine, fetch};
-use super::{DemoError, Play, Scene, guest, switch};
+use super::{DemoError, Play, Scene, guest, instance, switch};
 use crate::{images, needs};
 
 /// How long a daemon may take to serve.
@@ -26,6 +26,7 @@ pub const SCENES: &[Scene] = &[
     Scene { title: "A rack: addresses by rule, machines registered all or none", play: rack },
     Scene { title: "A network: addresses from a pool, one template for a role", play: network },
     Scene { title: "A switch: its ports follow the machines behind them", play: switch::play },
+    Scene { title: "An instance: made, moved, stopped, removed", play: instance::play },
     Scene {
         title: "What a machine is made with: Ignition by role, keys of its disks",
         play: ignition,

@@ -37,8 +37,8 @@ def delay(**more):
 
 
 def stop():
-  op = opcodes.OpInstanceShutdown(instance_name="web.example.com", priority=-10,
-                                  reason=[("gnt:user", "power", utils.EpochNano())])
+  op = opcodes.OpRestrictedCommand(command="power", nodes=["web.example.com"], priority=-10,
+                                   reason=[("gnt:user", "power", utils.EpochNano())])
   op.Validate(True)
   return op
 
