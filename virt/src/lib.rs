@@ -4,7 +4,7 @@
 //! every run that is not above the highest one that it has seen. So whoever was cut off cannot bring an old
 //! run back.
 //!
-//! [`runs`] are the rules, [`records`] keeps them on disk, [`Instances`] does things by [`hypervisor`], and
+//! [`runs`] are the rules, `records` keeps them on disk, [`Instances`] does things by [`hypervisor`], and
 //! [`storage`] has the disks.
 
 mod error;

@@ -5,17 +5,19 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use jobs::locks::{Level, LockName};
 use luxi::method::{CancelJob, QueryJobs, SubmitJob};
-use model::JobId;
 use model::asset::Asset;
 use model::blob::Blob;
 use model::boot_template::{BootTemplate, TemplateKind};
 use model::instance::InstanceSettings;
+use model::instance::disk::Disk;
 use model::instance::launch::{Sights, SightsKnown};
+use model::instance::state::AdminState;
 use model::network::{Connection, NetworkTemplate, NicMode};
 use model::node::{Node, NodeRole};
 use model::opcode::OpCode;
 use model::switch::SwitchPort;
-use serde_json::Value;
+use model::{JobId, Uuid};
+use serde_json::{Value, json};
 
 use super::endless::{STEP, Scene, play};
 use super::*;
@@ -122,6 +124,13 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_INSTANCE_STARTUP", r#""instance_name": "i0""#),
     ("OP_INSTANCE_SHUTDOWN", r#""instance_name": "i0""#),
     ("OP_INSTANCE_REBOOT", r#""instance_name": "i0", "reboot_type": "hard""#),
+    ("OP_INSTANCE_SET_PARAMS", r#""instance_name": "i1", "disks": [["add", {"size": 1024}]]"#),
+    ("OP_INSTANCE_RENAME", r#""instance_name": "i1", "new_name": "i#""#),
+    ("OP_INSTANCE_GROW_DISK", r#""instance_name": "i1", "disk": 0, "amount": 1024"#),
+    ("OP_INSTANCE_RECREATE_DISKS", r#""instance_name": "i1""#),
+    ("OP_INSTANCE_ACTIVATE_DISKS", r#""instance_name": "i1""#),
+    ("OP_INSTANCE_DEACTIVATE_DISKS", r#""instance_name": "i1""#),
+    ("OP_INSTANCE_CONSOLE", r#""instance_name": "i0""#),
     (
         "OP_INSTANCE_MIGRATE",
         r#""instance_name": "i0", "target_node": "n2", "allow_failover": true"#,
@@ -207,15 +216,29 @@ fn switches_and_tenants() -> Vec<ConfigChange> {
     changes
 }
 
-/// An instance that runs on n4, by the fake hypervisor.
-fn instance() -> Vec<ConfigChange> {
+/// Instances by the fake hypervisor on n4: i0 runs, and i1, which has a disk, does not.
+fn instances() -> Vec<ConfigChange> {
     let settings = InstanceSettings {
         enabled_hypervisors: vec!["fake".to_owned()],
-        enabled_disk_templates: vec!["diskless".to_owned()],
+        enabled_disk_templates: vec!["diskless".to_owned(), "file".to_owned()],
         ..InstanceSettings::default()
     };
-    let instance = crate::testing::instance("i0", "n4.example");
-    vec![ConfigChange::InstanceSettings(settings), ConfigChange::Instance(instance)]
+    let running = crate::testing::instance("i0", "n4.example");
+    let mut stopped = crate::testing::instance("i1", "n4.example");
+    let disk: Disk = serde_json::from_value(json!({
+        "uuid": Uuid::from_u128(1), "instance": stopped.uuid, "serial_no": 1,
+        "ctime": crate::testing::NOW, "mtime": crate::testing::NOW, "size": 1024,
+        "place": {"file": {"path": "/srv/gantry/file/i1/disk"}}, "nodes": ["n4.example"],
+    }))
+    .unwrap();
+    stopped.disk_template = "file".to_owned();
+    stopped.disks = vec![disk.uuid];
+    (stopped.admin_state, stopped.run) = (AdminState::Down, None);
+    let instances = [running, stopped].map(ConfigChange::Instance);
+    instances
+        .into_iter()
+        .chain([ConfigChange::InstanceSettings(settings), ConfigChange::Disk(disk)])
+        .collect()
 }
 
 /// The last words of agents: of their machines, and of that instance.
@@ -282,7 +305,7 @@ async fn prepare(scene: &Scene, silent: u16) {
             ctime: crate::testing::NOW,
         }));
         changes.extend(switches_and_tenants());
-        changes.extend(instance());
+        changes.extend(instances());
         let removed = config.disk_keys.keys().cloned().map(ConfigChange::DiskKeyRemoved);
         changes.extend(removed);
         changes.push(ConfigChange::BootTemplate(BootTemplate {
@@ -306,7 +329,9 @@ async fn prepare(scene: &Scene, silent: u16) {
     // It was removed with its node, if that was.
     let lock = LockName::member(Level::Node, "n2.example");
     scene.parts.locks.add(&lock);
-    scene.parts.locks.add(&LockName::member(Level::Instance, "i0"));
+    for name in ["i0", "i1"] {
+        scene.parts.locks.add(&LockName::member(Level::Instance, name));
+    }
     told(&scene.parts.contacts);
     scene.parts.writer.transact(None, decide).await.unwrap();
 }
