@@ -13,8 +13,12 @@ const FORCE: &str = "force";
 const AUTO_PROMOTE: &str = "auto-promote";
 const OTHER_SPEC: &str = "other-spec";
 const REASON: &str = "reason";
+const NO_REMEMBER: &str = "no_remember";
+const IGNORE_SIZE: &str = "ignore_size";
+const IGNORE_SECONDARIES: &str = "ignore_secondaries";
 /// Switches that are yes or no, written as a number.
-pub const FLAGS: [&str; 4] = [DRY_RUN, FORCE, AUTO_PROMOTE, OTHER_SPEC];
+pub const FLAGS: [&str; 7] =
+    [DRY_RUN, FORCE, AUTO_PROMOTE, OTHER_SPEC, NO_REMEMBER, IGNORE_SIZE, IGNORE_SECONDARIES];
 /// Characters of an unknown name that an answer repeats.
 const NAME_MAX: usize = 60;
 
@@ -42,6 +46,11 @@ pub fn of(method: &str, path: &str) -> &'static [&'static str] {
             &[DRY_RUN, FORCE, REASON]
         }
         (_, "/2/nodes/{name}/role") => &[DRY_RUN, FORCE, AUTO_PROMOTE, REASON],
+        (_, "/2/instances/{name}/startup") => &[DRY_RUN, FORCE, NO_REMEMBER, REASON],
+        (_, "/2/instances/{name}/shutdown") => &[DRY_RUN, NO_REMEMBER, REASON],
+        (_, "/2/instances/{name}/reboot") => &[DRY_RUN, IGNORE_SECONDARIES, "type", REASON],
+        (_, "/2/instances/{name}/activate-disks") => &[DRY_RUN, IGNORE_SIZE, REASON],
+        (_, "/2/instances/{name}/deactivate-disks") => &[DRY_RUN, FORCE, REASON],
         (_, path) if path.ends_with("/tags") => &["tag", DRY_RUN, REASON],
         ("put", "/api/v1/ignitions/{role}/{id}") => &[OTHER_SPEC, REASON],
         ("delete", path) if paths::is_ours(path) => &[DRY_RUN, FORCE, REASON],
@@ -111,6 +120,8 @@ mod tests {
             ("PUT", "/2/tags", "tag=a&tag=b&dry-run=0&reason="),
             ("PUT", "/2/nodes/{name}/role", "force=1&auto-promote=1&dry-run=1"),
             ("POST", "/2/nodes/{name}/powercycle", "force=1&dry-run=1"),
+            ("POST", "/2/instances/{name}/reboot", "type=soft&ignore_secondaries=0"),
+            ("PUT", "/2/instances/{name}/shutdown", "no_remember=1"),
             ("PUT", "/api/v1/ignitions/{role}/{id}", "other-spec=1"),
             ("DELETE", "/api/v1/machines/{serial}", "reason=why"),
         ] {
