@@ -132,7 +132,7 @@ impl LogicalUnit for InstanceRecreateDisks {
                 wrong("this version makes disks anew where they are, and not elsewhere").into()
             );
         }
-        if power::is_alive(context, &instance) {
+        if power::is_alive(context, &instance)? {
             let text = format!("Instance {} is running, cannot recreate disks", instance.name);
             return Err(Exception::prereq(text, ErrorCode::WrongState).into());
         }
@@ -241,7 +241,7 @@ impl LogicalUnit for InstanceDeactivateDisks {
 
     async fn check(&self, context: &mut Context) -> Result<Instance, Failure> {
         let instance = whole(context, &self.instance_name, self.instance_uuid.as_deref())?;
-        if power::is_alive(context, &instance) && !self.force {
+        if !self.force && power::is_alive(context, &instance)? {
             let text = format!("Instance {} is running, cannot shutdown disks", instance.name);
             return Err(Exception::prereq(text, ErrorCode::WrongState).into());
         }

@@ -72,7 +72,7 @@ impl LogicalUnit for InstanceMigrate {
         power::is_whole(instance)?;
         let facts = context.contacts().facts();
         let node = target(&config, &facts, instance, place(self))?;
-        if instance.admin_state == AdminState::Up && power::is_alive(context, instance) {
+        if instance.admin_state == AdminState::Up && power::is_alive(context, instance)? {
             agent::check_hypervisor(context, &node.name, instance).await?;
             return Ok(Plan::Move(uuid, node.name.clone()));
         }
@@ -234,8 +234,7 @@ async fn cleaned(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
         return taken_back(context, uuid).await;
     }
     context.say(format!("* instance is to run on {to}, finishing the migration")).await;
-    let alive = context.contacts().instances.alive_on(uuid);
-    if alive.contains(to) {
+    if power::is_alive(context, &instance)? {
         return finished(context, uuid).await;
     }
     // Its memory is lost with the node that had it: it begins anew there.

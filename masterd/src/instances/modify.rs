@@ -86,18 +86,23 @@ impl LogicalUnit for InstanceSetParams {
             done.map_err(|not| not.exception("Could not change the memory"))?;
             changes.push(("runtime_memory".to_owned(), memory.0.into()));
         }
-        if power::is_alive(context, &instance) && instance.serial_no > before.serial_no {
+        if may_live(context, &instance) && instance.serial_no > before.serial_no {
             context.say(info("What is changed counts from its next start on")).await;
         }
         Ok(changes)
     }
 }
 
+/// Whether an instance lives, or may, as its node has not told.
+fn may_live(context: &Context, instance: &Instance) -> bool {
+    power::is_alive(context, instance).unwrap_or(true)
+}
+
 /// The surroundings of a change.
 fn around(context: &Context, instance: &Instance) -> Around {
     Around {
         facts: context.contacts().facts(),
-        is_alive: power::is_alive(context, instance),
+        is_alive: may_live(context, instance),
         now: context.now(),
         seed: Uuid::new_v4().as_u128(),
     }

@@ -9,7 +9,7 @@ use model::instance::state::{AdminState, AdminStateSource, NodeState};
 use model::instance::{Instance, Phase};
 use model::opcode::instance::RebootType;
 use model::opcode::{InstanceReboot, InstanceShutdown, InstanceStartup};
-use model::{Exception, Timestamp, Uuid};
+use model::{Code, Exception, Timestamp, Uuid};
 use rpc::calls::{Control, InstanceControl};
 
 use super::capacity::{Share, fits};
@@ -52,10 +52,26 @@ fn offline_node(instance: &Instance) -> Exception {
     Exception::prereq(text, ErrorCode::WrongState)
 }
 
-/// Whether an instance is alive on its node, as that tells.
-pub(super) fn is_alive(context: &Context, instance: &Instance) -> bool {
+/// Whether an instance lives on its node.
+///
+/// Silence is no answer: whoever takes it for a "no" commits a second run, and its node ends the first.
+///
+/// # Errors
+/// It may live, and its node has not told.
+pub(super) fn is_alive(context: &Context, instance: &Instance) -> Result<bool, Exception> {
     let stands = Stands::of(&context.config(), instance, context.contacts(), context.now());
-    stands.is_alive() == Some(true)
+    match stands.is_alive() {
+        Some(is_alive) => Ok(is_alive),
+        None if stands.node == NodeState::Offline || instance.run.is_none() => Ok(false),
+        None => {
+            let text = format!(
+                "Node {} does not tell whether instance {} lives there; repeat this when it answers, or \
+                 say that the node is off by `gnt node modify --offline yes --force {0}`",
+                instance.primary_node, instance.name
+            );
+            Err(Exception::prereq(text, ErrorCode::EnvironmentError).coded(Code::Agent))
+        }
+    }
 }
 
 impl LogicalUnit for InstanceStartup {
@@ -81,7 +97,7 @@ impl LogicalUnit for InstanceStartup {
         if is_offline && !self.ignore_offline_nodes {
             return Err(offline_node(instance).into());
         }
-        if !is_offline && !is_alive(context, instance) {
+        if !is_offline && !is_alive(context, instance)? {
             let node = config.node(instance.primary_node.as_str())?;
             let facts = context.contacts().facts();
             let share = Share::of(instance, &config.settings_on(node), 0);
@@ -94,7 +110,7 @@ impl LogicalUnit for InstanceStartup {
         let config = context.config();
         let instance = remove::present(&config, uuid)?.clone();
         let is_offline = is_offline(context, &instance);
-        let lives = !is_offline && is_alive(context, &instance);
+        let lives = !is_offline && is_alive(context, &instance)?;
         let (now, op) = (context.now(), self.clone());
         let launch = context
             .transact(move |config| {
@@ -233,13 +249,14 @@ impl LogicalUnit for InstanceReboot {
         if is_offline(context, instance) {
             return Err(offline_node(instance).into());
         }
+        is_alive(context, instance)?;
         Ok(instance.uuid)
     }
 
     async fn exec(self, uuid: Uuid, context: &mut Context) -> Result<(), Failure> {
         let config = context.config();
         let instance = remove::present(&config, uuid)?.clone();
-        let lives = is_alive(context, &instance);
+        let lives = is_alive(context, &instance)?;
         if lives && self.reboot_type == RebootType::Soft {
             context.point_of_no_return().await?;
             let run = instance.runs;

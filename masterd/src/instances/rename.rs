@@ -31,7 +31,7 @@ impl LogicalUnit for InstanceRename {
         let config = context.config();
         let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
         power::is_whole(instance)?;
-        if power::is_alive(context, instance) || instance.run.is_some() {
+        if instance.run.is_some() || power::is_alive(context, instance)? {
             let text = format!("Instance {} is running, cannot rename", instance.name);
             return Err(Exception::prereq(text, ErrorCode::WrongState).into());
         }

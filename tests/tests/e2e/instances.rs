@@ -1,6 +1,6 @@
 //! Instances by Ganeti's own `gnt-instance`, on the fake hypervisor of three nodes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
@@ -96,19 +96,25 @@ impl Rack {
         });
     }
 
-    /// The runs that live on a node, by the records of its agent.
-    fn alive(&self, host: &Host) -> BTreeSet<String> {
+    /// The runs that live on a node, by the records of its agent: the number of each, by its instance.
+    fn runs(&self, host: &Host) -> BTreeMap<String, u64> {
         let Ok(records) = std::fs::read_dir(host.layout().instances()) else {
-            return BTreeSet::new();
+            return BTreeMap::new();
         };
-        let names = records.filter_map(|record| {
+        let runs = records.filter_map(|record| {
             let path = record.ok()?.path();
             let text = std::fs::read(path).ok()?;
             let record: Value = serde_json::from_slice(&text).ok()?;
             let alive = ["starting", "running", "paused"].contains(&record["seen"].as_str()?);
-            alive.then(|| record["name"].as_str().map(str::to_owned))?
+            let name = record["name"].as_str()?.to_owned();
+            alive.then(|| Some((name, record["launch"]["run"].as_u64()?)))?
         });
-        names.collect()
+        runs.collect()
+    }
+
+    /// The instances that live on a node.
+    fn alive(&self, host: &Host) -> BTreeSet<String> {
+        self.runs(host).into_keys().collect()
     }
 
     fn nodes(&self) -> impl Iterator<Item = &Host> {
@@ -210,6 +216,26 @@ fn a_node_is_emptied_by_ganetis_own_commands() {
     let verified = rack.theirs("gnt-cluster verify");
     let told = format!("{}{}", verified.stdout, verified.stderr);
     assert!(!told.contains("ERROR: instance"), "{told}");
+}
+
+/// A second run would end the guest that nobody sees.
+#[test]
+fn silence_of_a_node_is_not_the_end_of_its_guest() {
+    let Some(rack) = Rack::begin() else { return };
+    rack.add("i1.example", "-t diskless -n n2.example").ok();
+    let first = rack.runs(&rack.hosts[0]);
+    rack.cluster.kill_agent(&rack.hosts[0]);
+    rack.cluster.kill_master();
+    rack.cluster.start_master();
+    for line in ["startup", "reboot", "migrate -f -n n3.example", "recreate-disks"] {
+        let refused = rack.theirs(&format!("gnt-instance {line} i1.example"));
+        assert!(refused.failed(1).contains("does not tell whether instance"), "{refused:?}");
+    }
+    rack.cluster.start_agent(&rack.hosts[0]);
+    rack.wait_for_list("name,status", &["i1.example:running"]);
+    rack.theirs("gnt-instance startup i1.example").ok();
+    assert_eq!(rack.runs(&rack.hosts[0]), first);
+    assert_eq!(first.len(), 1);
 }
 
 /// Refused before anything is reserved, with the parameter's name.

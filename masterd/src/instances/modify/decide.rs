@@ -20,7 +20,7 @@ use crate::units::wrong;
 #[derive(Debug, Clone)]
 pub(in crate::instances) struct Around {
     pub(super) facts: Arc<AllFacts>,
-    /// Whether the instance lives.
+    /// Whether the instance lives, or may.
     pub(super) is_alive: bool,
     pub(super) now: Timestamp,
     /// A number that nobody foresees.
