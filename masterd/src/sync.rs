@@ -171,7 +171,7 @@ struct Conversation {
     behind: bool,
     push: crate::sync::rack_documents::State,
     /// The last order on the runs that it is to have.
-    runs: runs::State,
+    runs: runs::RunsSync,
     /// Racks of which events were refused, and that was told.
     refused: BTreeSet<u32>,
     /// The times of events that were committed.

@@ -13,13 +13,13 @@ use tokio::sync::Notify;
 /// The words of all agents.
 #[derive(Debug, Default)]
 pub struct InstanceSights {
-    known: RwLock<Known>,
+    known: RwLock<NodesTold>,
     /// Rings when something changed.
     news: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct NodesTold {
     nodes: HashMap<NodeName, OfNode>,
     /// The number of each word, and the word, by node.
     instances: HashMap<Uuid, BTreeMap<NodeName, (u64, Sight)>>,
@@ -31,7 +31,7 @@ struct OfNode {
     instances: BTreeSet<Uuid>,
 }
 
-impl Known {
+impl NodesTold {
     fn put(&mut self, node: &NodeName, number: u64, sight: Sight) {
         let uuid = sight.uuid;
         let of = self.instances.entry(uuid).or_default();

@@ -11,7 +11,7 @@ use model::opcode::InstanceFailover;
 use model::{Code, Exception, NodeName, Uuid};
 
 use super::standing::node_state;
-use super::target::{Asked, target};
+use super::target::{TargetAsked, target};
 use super::{agent, find, info, launch, power, remove, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
@@ -49,7 +49,7 @@ impl LogicalUnit for InstanceFailover {
             return Err(Exception::prereq(text, ErrorCode::WrongInput).into());
         }
         power::is_whole(instance)?;
-        let asked = Asked {
+        let asked = TargetAsked {
             target_node: self.target_node.as_deref(),
             target_node_uuid: self.target_node_uuid.as_deref(),
             iallocator: self.iallocator.as_deref(),

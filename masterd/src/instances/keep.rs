@@ -25,7 +25,7 @@ use crate::agents::contacts::Contacts;
 use crate::config::Config;
 use crate::config::queue::{Published, Submitter};
 use crate::config::reconciler::Reconciler;
-use rules::{Attempts, Order, Seen};
+use rules::{Attempts, InstanceStands, Order};
 
 /// Between two looks where nothing wakes it.
 const ROUND: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ impl InstanceKeeper {
         let jobs = &self.published.jobs;
         let seen = |instance: &Instance| {
             let lock = LockName::member(Level::Instance, instance.name.as_str());
-            Seen {
+            InstanceStands {
                 stands: Stands::of(config, instance, &self.contacts, now),
                 is_held: self.locks.is_exclusive(&lock),
                 is_unfinished: instance.is_unfinished(|job| jobs.has_ended(job)),

@@ -10,7 +10,7 @@ use model::opcode::instance::moves::MigrationMode;
 use model::{Exception, NodeName, Uuid};
 use rpc::calls::{Finish, InstanceFinish, InstanceReceive, InstanceSend};
 
-use super::target::{Asked, target};
+use super::target::{TargetAsked, target};
 use super::{agent, failover, info, launch, power, remove, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
@@ -26,8 +26,8 @@ pub(crate) enum Plan {
     Cleanup(Uuid),
 }
 
-fn place(op: &InstanceMigrate) -> Asked<'_> {
-    Asked {
+fn place(op: &InstanceMigrate) -> TargetAsked<'_> {
+    TargetAsked {
         target_node: op.target_node.as_deref(),
         target_node_uuid: op.target_node_uuid.as_deref(),
         iallocator: op.iallocator.as_deref(),

@@ -15,7 +15,7 @@ const ANYWHERE: [&str; 6] = ["diskless", "sharedfile", "blockdev", "rbd", "ext",
 
 /// A client's words on the place where an instance is to go.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct TargetAsked<'a> {
     pub(super) target_node: Option<&'a str>,
     pub(super) target_node_uuid: Option<&'a str>,
     pub(super) iallocator: Option<&'a str>,
@@ -45,7 +45,7 @@ pub(super) fn target<'c>(
     config: &'c Config,
     facts: &AllFacts,
     instance: &Instance,
-    asked: Asked<'_>,
+    asked: TargetAsked<'_>,
 ) -> Result<&'c Node, Exception> {
     goes_anywhere(instance, asked.verb)?;
     let own = config.node(instance.primary_node.as_str())?;

@@ -19,14 +19,14 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// The last order to an agent.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct RunsSync {
     /// When it was told last.
     told: Option<Instant>,
 }
 
 impl AgentSync {
     /// Tells an agent which runs its node is to have, where something else lives there.
-    pub(super) async fn end_unowned(&self, node: &Node, state: &mut State) {
+    pub(super) async fn end_unowned(&self, node: &Node, state: &mut RunsSync) {
         let alive = self.contacts.instances.alive_at(&node.name);
         if alive.is_empty() || state.told.is_some_and(|last| last.elapsed() < AGAIN) {
             return;

@@ -46,7 +46,7 @@ impl fmt::Display for Order {
 
 /// An instance as it is seen.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct InstanceStands {
     pub(crate) stands: Stands,
     /// Whether a job holds it.
     pub(crate) is_held: bool,
@@ -88,7 +88,7 @@ impl Attempts {
     pub(crate) fn orders(
         &mut self,
         config: &Config,
-        seen: impl Fn(&Instance) -> Seen,
+        seen: impl Fn(&Instance) -> InstanceStands,
         has_ended: impl Fn(JobId) -> bool,
         now: Timestamp,
     ) -> Vec<(InstanceName, Order)> {
@@ -138,12 +138,12 @@ impl Attempts {
 }
 
 /// The order for one instance.
-fn order(instance: &Instance, seen: impl FnOnce() -> Seen) -> Option<Order> {
+fn order(instance: &Instance, seen: impl FnOnce() -> InstanceStands) -> Option<Order> {
     let is_whole = instance.phase == Phase::Ready;
     if instance.forthcoming || is_whole && instance.admin_state != AdminState::Up {
         return None;
     }
-    let Seen { stands, is_held, is_unfinished } = seen();
+    let InstanceStands { stands, is_held, is_unfinished } = seen();
     if is_held || stands.node != NodeState::Up {
         return None;
     }
@@ -179,23 +179,26 @@ mod tests {
     use crate::config::ConfigChange;
     use crate::testing::{NOW, config, instance};
 
-    fn seen(of: state::Seen, user_shutdown: bool) -> Seen {
+    fn seen(of: state::Seen, user_shutdown: bool) -> InstanceStands {
         let standing =
             Standing { wish: AdminState::Up, seen: of, user_shutdown, ..Standing::default() };
         let stands = Stands { node: NodeState::Up, sight: None, standing: Some(standing) };
-        Seen { stands, is_held: false, is_unfinished: false }
+        InstanceStands { stands, is_held: false, is_unfinished: false }
     }
 
     #[test]
     fn what_is_done_with_an_instance() {
         let whole = instance("i1", "n1.example");
-        let with = |seen: Seen| order(&whole, || seen);
+        let with = |seen: InstanceStands| order(&whole, || seen);
         assert_eq!(with(seen(state::Seen::Running, false)), None);
         assert_eq!(with(seen(state::Seen::Crashed, true)), Some(Order::Start));
         assert_eq!(with(seen(state::Seen::Absent, false)), Some(Order::Start));
         assert_eq!(with(seen(state::Seen::Stopped, false)), Some(Order::Start));
         assert_eq!(with(seen(state::Seen::Stopped, true)), Some(Order::NoteShutdown));
-        assert_eq!(with(Seen { is_held: true, ..seen(state::Seen::Absent, false) }), None);
+        assert_eq!(
+            with(InstanceStands { is_held: true, ..seen(state::Seen::Absent, false) }),
+            None
+        );
         let mut unknown = seen(state::Seen::Absent, false);
         unknown.stands.standing = None;
         assert_eq!(with(unknown), None, "its node has told nothing yet");
@@ -206,7 +209,8 @@ mod tests {
         let to = "n2.example".parse().unwrap();
         let phase = Phase::Moving { job: JobId(1), from, to };
         let moving = Instance { phase, ..whole };
-        let left = |is_unfinished| Seen { is_unfinished, ..seen(state::Seen::Paused, false) };
+        let left =
+            |is_unfinished| InstanceStands { is_unfinished, ..seen(state::Seen::Paused, false) };
         assert_eq!(order(&moving, || left(false)), None);
         assert_eq!(order(&moving, || left(true)), Some(Order::FinishMove));
     }
