@@ -79,6 +79,11 @@ impl Instances {
         self.0.news.subscribe()
     }
 
+    /// Which life of the agent this is: numbers of words begin anew with each.
+    pub fn life(&self) -> Uuid {
+        self.0.runs.lock().known().life
+    }
+
     /// The words that are new to whoever knows this.
     pub fn since(&self, known: Option<SightsKnown>) -> Sights {
         self.0.runs.lock().since(known)

@@ -95,7 +95,11 @@ impl Turn<'_> {
     /// told yet, or news of instances, at most `limit`.
     async fn wait(&mut self, limit: Duration, known: Option<SightsKnown>) -> Result<(), Failure> {
         let mut instances = self.instances.watch();
-        let is_new = |number: &u64| known.is_none_or(|known| known.number < *number);
+        let life = self.instances.life();
+        // Who knows nothing waits for nothing: a master asks first without waiting, and one whose
+        // software has no instances never asks.
+        let is_new =
+            |number: &u64| known.is_some_and(|known| known.life != life || known.number < *number);
         let (mut durable, mut asked) = (self.ledger.watch(), self.keys.watch());
         let mut documents = self.racks.watch();
         let (told, mut faults) = (self.told_faults.lock().clone(), self.racks.watch_faults());

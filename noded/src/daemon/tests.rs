@@ -4,6 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use uuid::Uuid;
 
+use model::instance::launch::SightsKnown;
 use model::rack::Observation;
 use model::{Code, Coded as _};
 use rpc::calls::{
@@ -220,9 +221,14 @@ async fn a_waiting_exchange_is_woken_by_an_event_and_ended_by_a_newer_one() {
     scene.push(&daemon, 1).await;
     // The rack's faults are told at once, and then are known.
     scene.exchange(&daemon, (None, 0), 0).await.unwrap();
-    let waiting = scene.exchange(&daemon, (None, 0), 20_000);
+    let answered = std::cell::Cell::new(false);
+    let waiting = async {
+        let answer = scene.exchange(&daemon, (None, 0), 20_000).await;
+        answered.set(true);
+        answer
+    };
     let newer = async {
-        while daemon.rpc.service().running() == 0 {
+        while daemon.rpc.service().running() == 0 && !answered.get() {
             tokio::task::yield_now().await;
         }
         let newer = scene.events(&daemon, (None, 0));
@@ -237,6 +243,28 @@ async fn a_waiting_exchange_is_woken_by_an_event_and_ended_by_a_newer_one() {
         Err(RpcError::Failed { kind, .. }) => assert_eq!(kind, FailureKind::Interrupted),
         Err(other) => panic!("{other:?}"),
     }
+    daemon.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn only_who_knows_words_on_instances_is_woken_by_those_of_another_life() {
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    let answer = scene.exchange(&daemon, (None, 0), 0).await.unwrap();
+    let known = answer.sights.unwrap().known;
+    let target = scene.target(&daemon);
+    let ask = async |sights, wait_ms| {
+        let call = Exchange { incarnation: None, acknowledged: 0, wait_ms, sights };
+        let from = std::time::Instant::now();
+        scene.client.call(&target, call, meta(1)).await.unwrap();
+        from.elapsed().as_millis()
+    };
+    let waits = 300;
+    assert!(ask(None, waits).await >= u128::from(waits), "software without instances");
+    assert!(ask(Some(known), waits).await >= u128::from(waits), "it knows all");
+    let former = SightsKnown { life: Uuid::from_u128(1), number: 99 };
+    let answered = ask(Some(former), 20_000).await;
+    assert!(answered < 10_000, "words of a former life are old: {answered} ms");
     daemon.stop().await.unwrap();
 }
 
