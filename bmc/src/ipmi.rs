@@ -3,13 +3,12 @@
 mod said;
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
 
 use model::bmc::{BmcPrivilege, BootOnce, Health, PowerAction, PowerState};
 use model::inventory::{Inventory, Parts, text};
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use stdx::program::{Limits, ProgramError, run};
 use tokio::process::Command;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::error::BmcError;
 use crate::target::Controller;
@@ -79,19 +78,18 @@ impl<'a> Ipmi<'a> {
         }
         command.args(["-C", CIPHERS.get(self.cipher).unwrap_or(&"3")]).args(words);
         command.env(PASSWORD, login.password.expose()).env("LC_ALL", "C");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.kill_on_drop(true);
-        let program = |error| BmcError::Program { program: PROGRAM.to_owned(), error };
-        let mut child = command.spawn().map_err(program)?;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let run = async {
-            let (told, complained) = tokio::try_join!(read(out), read(err))?;
-            let is_success = child.wait().await?.success();
-            Ok::<_, std::io::Error>(Output { is_success, told, complained })
-        };
-        let (url, request, limit) = (self.url(), words.join(" "), times.answer);
-        let silent = |_elapsed| BmcError::Silent { url, request, limit };
-        timeout(limit, run).await.map_err(silent)?.map_err(program)
+        let limits =
+            Limits { time: times.answer, told: OUTPUT_BYTES_MAX, complained: OUTPUT_BYTES_MAX };
+        let ended = run(command, b"", limits).await.map_err(|error| match error {
+            ProgramError::Run(error) => BmcError::Program { program: PROGRAM.to_owned(), error },
+            ProgramError::Late(limit) => {
+                BmcError::Silent { url: self.url(), request: words.join(" "), limit }
+            }
+        })?;
+        // Controllers send what is no text, which the program prints as it is.
+        let told = String::from_utf8_lossy(&ended.told).into_owned();
+        let is_success = ended.status.success();
+        Ok(Output { is_success, told, complained: ended.complained })
     }
 
     fn failure(&self, cause: Cause, words: &[&str], reason: String) -> BmcError {
@@ -205,15 +203,6 @@ const fn level(privilege: BmcPrivilege) -> &'static str {
         BmcPrivilege::Operator => "OPERATOR",
         BmcPrivilege::Administrator => "ADMINISTRATOR",
     }
-}
-
-/// All that comes, up to its limit. Controllers send what is no text, which the program prints as it is.
-async fn read(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
-    let mut bytes = Vec::new();
-    if let Some(from) = from {
-        from.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes).await?;
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 28] = [
+const VERBS: [(&str, &str, &str); 24] = [
     ("cluster", "command", CONSOLE),
     ("cluster", "copyfile", CONSOLE),
     ("cluster", "destroy", "remove the packages and the data directory of each node instead"),
@@ -29,16 +29,12 @@ const VERBS: [(&str, &str, &str); 28] = [
     ("node", "repair-storage", STORAGE),
     ("node", "volumes", STORAGE),
     ("node", "restricted-command", CONSOLE),
-    ("group", "evacuate", INSTANCES),
-    ("instance", "batch-create", INSTANCES),
     ("instance", "move", INSTANCES),
     ("instance", "reinstall", "this version runs no scripts of operating systems"),
     ("instance", "replace-disks", "disks have no copies in this version"),
     ("instance", "snapshot", INSTANCES),
     ("instance", "resync", "disks have no copies in this version"),
     ("instance", "move-disk", INSTANCES),
-    ("debug", "iallocator", "instances are placed by the master itself, when there are some"),
-    ("debug", "allocator", "instances are placed by the master itself, when there are some"),
     ("debug", "wconfd", "the configuration has no daemon of its own: masterd keeps it"),
     ("debug", "metad", "there is no metadata daemon: machines are served by noded"),
     ("debug", "test-osparams", INSTANCES),

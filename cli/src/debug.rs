@@ -1,5 +1,6 @@
 //! `gnt debug`.
 
+mod iallocator;
 mod submit_job;
 mod test_jobqueue;
 
@@ -37,6 +38,9 @@ pub(crate) enum Debug {
         #[arg(long, value_name = "PRIORITY")]
         priority: Option<Priority>,
     },
+    /// Show what an allocator is asked, or what it answers.
+    #[command(visible_alias = "allocator")]
+    Iallocator(Box<iallocator::IallocatorArguments>),
     /// Submit jobs from files and wait for them.
     SubmitJob(submit_job::SubmitJobArguments),
 }
@@ -81,6 +85,7 @@ pub(crate) fn run(verb: Debug, session: &Session) -> Result<(), CliError> {
         Debug::Delay(arguments) => delay(arguments, session),
         Debug::Locks { interval, list } => locks(interval, &list, session),
         Debug::TestJobqueue { priority } => test_jobqueue::run(priority, session),
+        Debug::Iallocator(arguments) => arguments.run(session),
         Debug::SubmitJob(arguments) => submit_job::run(&arguments, session),
     }
 }

@@ -6,7 +6,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use luxi::method::{QueryGroups, What};
 use model::group::AllocPolicy;
 use model::instance::settings::Told;
-use model::opcode::{GroupAdd, GroupAssignNodes, GroupRemove, GroupRename, GroupSetParams};
+use model::opcode::{
+    GroupAdd, GroupAssignNodes, GroupEvacuate, GroupRemove, GroupRename, GroupSetParams,
+};
 use model::{OpCode, Word};
 use serde_json::Value;
 
@@ -16,6 +18,7 @@ use crate::list::{ListArguments, ListFieldsArguments, Named};
 use crate::output::{say, say_json, say_lines};
 use crate::parameters::{self, PolicyArguments, by_name, keys, named};
 use crate::session::Session;
+use crate::several::spread;
 use crate::submit::JobArguments;
 use crate::tags::{self, Tagged, TagsArguments};
 use crate::{params, python};
@@ -104,6 +107,8 @@ pub(crate) enum Group {
         #[command(flatten)]
         job: JobArguments,
     },
+    /// Take the instances of a node group to others, each by a job.
+    Evacuate(EvacuateArguments),
     /// List node groups.
     List {
         /// Only these.
@@ -139,6 +144,44 @@ pub(crate) enum Group {
     AddTags(TagsArguments),
     /// Remove tags of a node group.
     RemoveTags(TagsArguments),
+}
+
+/// Arguments of `evacuate`.
+#[derive(Debug, Args)]
+pub(crate) struct EvacuateArguments {
+    /// Its name or UUID.
+    group: String,
+    /// A group that they may go to; may be given several times. Any other without it.
+    #[arg(long = "to", value_name = "GROUP")]
+    groups: Vec<String>,
+    /// The allocator; `.` is the cluster's.
+    #[arg(short = 'I', long, value_name = "NAME")]
+    iallocator: Option<String>,
+    /// Give up old copies early.
+    #[arg(long, hide = true)]
+    early_release: bool,
+    /// One after the other, by one job.
+    #[arg(long)]
+    sequential: bool,
+    /// Stop them first, also those that could move while they run.
+    #[arg(long)]
+    force_failover: bool,
+    #[command(flatten)]
+    job: JobArguments,
+}
+
+impl EvacuateArguments {
+    fn run(self, session: &Session) -> Result<(), CliError> {
+        let evacuate = GroupEvacuate {
+            group_name: self.group,
+            early_release: self.early_release,
+            iallocator: self.iallocator,
+            target_groups: Some(self.groups).filter(|groups| !groups.is_empty()),
+            sequential: self.sequential,
+            force_failover: self.force_failover,
+        };
+        spread(OpCode::GroupEvacuate(evacuate), &self.job, session)
+    }
 }
 
 /// Whether new instances are put on the nodes of a group.
@@ -208,6 +251,7 @@ pub(crate) fn run(verb: Group, session: &Session) -> Result<(), CliError> {
             let assign = GroupAssignNodes { group_name, nodes, node_uuids: None, force };
             job.run(OpCode::GroupAssignNodes(assign), session).map(drop)
         }
+        Group::Evacuate(arguments) => arguments.run(session),
         Group::List { names, list } => {
             let chosen = list.chosen(&names, Named::By("name"))?;
             let usual: &[&str] = if session.is_as_ganeti() { &GANETIS } else { &USUAL };

@@ -1,10 +1,11 @@
 //! `gnt instance`.
 
 mod add;
+mod batch;
 mod chosen;
 mod further;
 mod info;
-mod modify;
+pub(crate) mod modify;
 
 use clap::{Args, Subcommand, ValueEnum};
 use luxi::method::What;
@@ -59,6 +60,8 @@ pub(crate) struct StartupArguments {
 pub(crate) enum Instance {
     /// Make an instance: reserve what it takes, make its disks, and start it.
     Add(Box<add::AddArguments>),
+    /// Add several instances, each by a job.
+    BatchCreate(batch::BatchArguments),
     /// List instances.
     List {
         /// Only these.
@@ -257,6 +260,7 @@ pub(crate) struct Target {
 pub(crate) fn run(verb: Instance, session: &Session) -> Result<(), CliError> {
     match verb {
         Instance::Add(arguments) => arguments.run(session),
+        Instance::BatchCreate(arguments) => arguments.run(session),
         Instance::List { names, list } => {
             let chosen = list.chosen(&names, Named::By("name"))?;
             list.print(What::Instance, list.fields(&USUAL), &chosen, session)

@@ -24,11 +24,19 @@ pub(crate) fn made_by(result: &Value) -> Batch {
 }
 
 /// Waits for the jobs that an opcode made.
-pub(crate) fn follow_all(made: &Value, session: &Session) -> Result<(), CliError> {
+fn follow_all(made: &Value, session: &Session) -> Result<(), CliError> {
     let mut client = session.connect()?;
     match made_by(made).wait(session, &mut client, true)?.failed {
         0 => Ok(()),
         _ => Err(CliError::Told),
+    }
+}
+
+/// Carries out an opcode that makes jobs, and waits for these.
+pub(crate) fn spread(op: OpCode, job: &JobArguments, session: &Session) -> Result<(), CliError> {
+    match job.run(op, session)? {
+        Some(made) => follow_all(&made, session),
+        None => Ok(()),
     }
 }
 

@@ -4,11 +4,12 @@
 //! what nodes have room for, and [`allocator`] chooses among them. `devices` reads NICs and disks as clients
 //! send them, and `blueprint` makes the record of a new instance. `agent` is the way to the node of one.
 //! [`create`], [`remove`], [`power`], [`modify`],
-//! [`disks`], [`rename`], [`migrate`], [`failover`], [`evacuate`] and [`console`] are logical units, and `target` chooses
+//! [`disks`], [`rename`], [`migrate`], [`failover`], [`evacuate`], [`batch`] and [`console`] are logical units, and `target` chooses
 //! where an instance goes. `keep` looks after instances; [`fields`] is the list, and [`details`] describes one.
 
 mod agent;
 pub mod allocator;
+pub mod batch;
 mod blueprint;
 mod capacity;
 pub mod console;

@@ -42,7 +42,7 @@ pub use instance::{
     GroupEvacuate, InstanceActivateDisks, InstanceChangeGroup, InstanceConsole, InstanceCreate,
     InstanceDeactivateDisks, InstanceFailover, InstanceGrowDisk, InstanceMigrate,
     InstanceMultiAlloc, InstanceReboot, InstanceRecreateDisks, InstanceRemove, InstanceRename,
-    InstanceSetParams, InstanceShutdown, InstanceStartup, NodeEvacuate, NodeMigrate,
+    InstanceSetParams, InstanceShutdown, InstanceStartup, NodeEvacuate, NodeMigrate, TestAllocator,
 };
 pub use machine::{
     Clearable, DhcpSet, IpamSet, LeaseRelease, MachineAdd, MachineAwait, MachineBmcRemove,
@@ -392,6 +392,8 @@ opcodes! {
     "OP_TAGS_DEL" TagsDel -> (), Master, Operator, [];
     /// Sleep, on the master or on nodes; for tests.
     "OP_TEST_DELAY" TestDelay -> (), Agents, Operator, [duration];
+    /// Show what an allocator is asked, or what it answers.
+    "OP_TEST_ALLOCATOR" TestAllocator -> String, Master, Operator, [iallocator];
     /// Exercise the job queue; for tests.
     "OP_TEST_JQUEUE" TestJqueue -> bool, Master, Administrator, [];
 }

@@ -6,8 +6,8 @@
 //! outside fit for a terminal or a log. The start and the end of every daemon are in [`daemon`];
 //! `metrics` (a feature) counts for Prometheus. Connections of a listener are bounded by [`admission`],
 //! lines of a log by [`throttle`]. The sockets that know their interface are in [`net`]; [`peer`] tells
-//! about the other end of one. Two more features: `pinned` knows servers by their certificate alone,
-//! `pages` are the manual of a program. Groups use a file by [`acl`]; [`terminal`] reads input that must
+//! about the other end of one. Three more features: `pinned` knows servers by their certificate alone,
+//! `program` runs others within limits, `pages` are the manual of one. Groups use a file by [`acl`]; [`terminal`] reads input that must
 //! not be seen. The module [`file_system`] ends a file system, for tests.
 
 pub mod acl;
@@ -27,6 +27,8 @@ pub mod pages;
 pub mod peer;
 #[cfg(feature = "tls")]
 pub mod pinned;
+#[cfg(feature = "program")]
+pub mod program;
 pub mod tasks;
 pub mod terminal;
 pub mod text;

@@ -2,26 +2,23 @@
 //! JSON. docs/switches.md has both.
 
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use model::switch::{Actuals, PortChange, PortOutcome, SwitchTarget};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::{sleep, timeout};
+use stdx::program::{Ended, Limits, ProgramError, run};
+use tokio::time::sleep;
 
 use crate::SwitchError;
 use crate::error::told;
 use crate::provider::Provider;
 
-/// How long a program may run: a playbook on a slow switch takes a minute.
-const RUN: Duration = Duration::from_secs(120);
 /// Between two looks at the ports, as a program tells nothing unasked.
 const LOOK: Duration = Duration::from_secs(60);
-/// Longest answer, in bytes.
-const ANSWER_MAX: u64 = 16 * 1024 * 1024;
-/// Bytes of its complaints that are kept.
-const COMPLAINT_MAX: u64 = 4_096;
+/// What a program may take. A playbook on a slow switch takes a minute; the answer of the largest switch has
+/// some MiB.
+const LIMITS: Limits =
+    Limits { time: Duration::from_secs(120), told: 16 * 1024 * 1024, complained: 4_096 };
 /// The version of question and answer.
 const VERSION: u32 = 1;
 
@@ -73,14 +70,16 @@ impl Command {
         };
         let question = model::Secret::new(serde_json::to_vec(&question).unwrap_or_default());
         let at = self.target.url.to_string();
-        let run = timeout(RUN, self.run(question.expose()));
-        let silent =
-            |_elapsed| SwitchError::Silent { at: at.clone(), what: "its question", within: RUN };
-        let (status, said, complained) =
-            run.await.map_err(silent)?.map_err(|error| SwitchError::Unreached {
+        let ended = run(self.command(), question.expose(), LIMITS).await;
+        let Ended { status, told: said, complained } = ended.map_err(|error| match error {
+            ProgramError::Late(within) => {
+                SwitchError::Silent { at: at.clone(), what: "its question", within }
+            }
+            ProgramError::Run(error) => SwitchError::Unreached {
                 at: at.clone(),
                 why: format!("{}: {error}", self.program.display()),
-            })?;
+            },
+        })?;
         if !status.success() {
             let why = format!("ended with {status}: {}", told(&complained));
             return Err(self.other(why));
@@ -90,49 +89,12 @@ impl Command {
         })
     }
 
-    async fn run(&self, question: &[u8]) -> std::io::Result<(ExitStatus, Vec<u8>, String)> {
+    fn command(&self) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(&self.program);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env_clear().env("PATH", stdx::program::PATH).env("LC_ALL", "C.UTF-8");
+        command.current_dir("/");
         command
-            .env_clear()
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-        command.env("LC_ALL", "C.UTF-8").current_dir("/").kill_on_drop(true);
-        let mut child = spawn(command)?;
-        let (stdin, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let write = async {
-            if let Some(mut stdin) = stdin {
-                // A program that does not read its question says by its answer what it thinks of it.
-                drop(stdin.write_all(question).await);
-            }
-            Ok(())
-        };
-        let ((), said, complained) =
-            tokio::try_join!(write, read(out, ANSWER_MAX), read(err, COMPLAINT_MAX))?;
-        let status = child.wait().await?;
-        Ok((status, said, String::from_utf8_lossy(&complained).into_owned()))
     }
-}
-
-/// Starts a program without the capabilities of the agent. Those that children inherit are of a thread.
-fn spawn(mut command: tokio::process::Command) -> std::io::Result<tokio::process::Child> {
-    let runtime = tokio::runtime::Handle::current();
-    let start = move || {
-        rustix::thread::clear_ambient_capability_set()?;
-        let _entered = runtime.enter();
-        command.spawn()
-    };
-    let started = std::thread::spawn(start).join();
-    started.unwrap_or_else(|ended| std::panic::resume_unwind(ended))
-}
-
-/// The first `max` bytes; the rest is read and dropped, so that the program does not wait for us.
-async fn read(from: Option<impl AsyncRead + Unpin>, max: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(mut from) = from {
-        (&mut from).take(max).read_to_end(&mut bytes).await?;
-        tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
-    }
-    Ok(bytes)
 }
 
 impl Provider for Command {

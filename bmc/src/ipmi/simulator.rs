@@ -143,9 +143,3 @@ async fn a_machine_is_switched_by_ipmi() {
     let told = session.boot_once(BootOnce::Network).await.unwrap_err();
     assert!(matches!(told, BmcError::Privilege { .. }), "{told}");
 }
-
-#[tokio::test]
-async fn what_is_no_text_is_read_all_the_same() {
-    let told = super::read(Some(&b" Product Name : R\xae630\n"[..])).await.unwrap();
-    assert_eq!(super::said::field(&told, &["Product Name"]), "R\u{fffd}630");
-}

@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::output::say;
 use crate::python;
 use crate::session::Session;
-use crate::several::follow_all;
+use crate::several::spread;
 use crate::submit::JobArguments;
 
 /// The verbs.
@@ -135,8 +135,7 @@ impl Further {
                     iallocator,
                     target_groups: Some(groups).filter(|groups| !groups.is_empty()),
                 };
-                let told = job.run(OpCode::InstanceChangeGroup(op), session)?.unwrap_or_default();
-                follow_all(&told, session)
+                spread(OpCode::InstanceChangeGroup(op), &job, session)
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::output::say;
 use crate::selection::Selection;
 use crate::session::{Session, confirm};
-use crate::several::{each, follow_all};
+use crate::several::{each, spread};
 use crate::submit::JobArguments;
 
 /// Arguments of `evacuate`.
@@ -192,12 +192,4 @@ fn meant(
     }
     confirm(&format!("{verb} instance(s) {} of node {node}?", names.join(", ")), yes)?;
     Ok(Some(node))
-}
-
-/// Carries out an opcode that makes jobs, and waits for these.
-fn spread(op: OpCode, job: &JobArguments, session: &Session) -> Result<(), CliError> {
-    match job.run(op, session)? {
-        Some(made) => follow_all(&made, session),
-        None => Ok(()),
-    }
 }

@@ -332,7 +332,7 @@ fn what_is_not_in_gantry_is_refused_with_the_reason() {
         ("gnt", "backup list --no-headers"),
         ("gnt-instance", "reinstall web"),
         ("gnt-debug", "wconfd echo x"),
-        ("gnt", "debug allocator x"),
+        ("gnt", "debug metad x"),
         ("gnt-cluster", "copyfile /etc/hosts"),
     ] {
         let told = crate::toy::gnt(program, "/nonexistent".into(), line, "");

@@ -1,90 +1,151 @@
-//! Core: the built-in allocator, which chooses the nodes of instances.
+//! The allocators, which choose the nodes of instances: the built-in one, and programs that speak version 2
+//! of Ganeti's protocol (iallocator(7)).
+//!
+//! `question` is what a program is told, `program` runs it, and `answer` reads what it says. [`built_in`]
+//! needs none of these. [`test`] is the opcode that shows an operator what would be asked and answered.
+
+mod answer;
+pub(crate) mod built_in;
+#[cfg(test)]
+mod differential;
+mod program;
+mod question;
+pub mod test;
 
 use std::sync::Arc;
 
-use model::Exception;
-use model::error::ErrorCode;
-use model::group::{AllocPolicy, Group};
-use model::node::Node;
+use model::group::Group;
+use model::instance::Instance;
+use model::opcode::OpInput;
+use model::opcode::instance::moves::EvacuationMode;
+use model::{Exception, NodeName};
 
-use super::capacity::{AllFacts, Share, fits, may_host, taken};
 use crate::config::Config;
-use crate::units::wrong;
+use crate::units::{Context, Failure};
+pub(crate) use answer::Placed;
+pub(crate) use question::Newcomer;
+use question::Request;
 
-/// A wish for a node.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish<'w> {
-    pub(crate) share: Share,
-    /// The group that it must be in; none leaves that to the policies of groups.
-    pub(crate) group: Option<&'w Group>,
-    /// A node that it must not be.
-    pub(crate) not: Option<&'w Node>,
+/// Who chooses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Allocator {
+    BuiltIn,
+    /// A program, by the name of its file.
+    Program(String),
 }
 
-/// Looks whether the allocator that is named, or else the cluster's, is this one.
-///
-/// # Errors
-/// It is a program.
-pub(crate) fn is_built_in(named: Option<&str>, config: &Config) -> Result<(), Exception> {
-    let usual = config.instance_settings().default_iallocator.clone();
-    let named = named.filter(|name| *name != ".").unwrap_or(&usual);
-    match named.is_empty() {
-        true => Ok(()),
-        false => Err(wrong(format!(
-            "this version runs no program for allocation, and so not `{named}`; leave it out for the built-in \
-             one"
-        ))),
-    }
-}
-
-/// The node that is least loaded when the wish is met.
-///
-/// # Errors
-/// None has room; the text says why the nearest one has not.
-pub(crate) fn choose<'c>(
-    config: &'c Config,
-    facts: &AllFacts,
-    wish: Wish<'_>,
-) -> Result<&'c Arc<Node>, Exception> {
-    let rank = |node: &Arc<Node>| match config.group_of(node).alloc_policy {
-        AllocPolicy::Preferred => Some(0),
-        AllocPolicy::LastResort => Some(1),
-        AllocPolicy::Unallocable => wish.group.is_some().then_some(2),
-    };
-    let is_asked = |node: &&Arc<Node>| {
-        wish.group.is_none_or(|group| config.group_of(node).uuid == group.uuid)
-            && wish.not.is_none_or(|not| not.name != node.name)
-    };
-    let mut best: Option<(u8, f64, &Arc<Node>)> = None;
-    let mut why_not: Option<Exception> = None;
-    for node in config.nodes.values().filter(is_asked) {
-        let Some(rank) = rank(node) else { continue };
-        let facts = facts.get(&node.name);
-        let has_room = may_host(node, "primary")
-            .and_then(|()| fits(config, node, facts.map(AsRef::as_ref), wish.share, None));
-        if let Err(error) = has_room {
-            why_not.get_or_insert(error);
-            continue;
-        }
-        let Some(facts) = facts else { continue };
-        let mut share = taken(config, node, None);
-        share += wish.share;
-        let load = load(share.memory, facts.memory_total_mib)
-            + load(share.vcpus, u64::from(facts.cpus))
-            + load(share.disk, facts.disk_total_mib);
-        if best.is_none_or(|(known, least, _)| (rank, load) < (known, least)) {
-            best = Some((rank, load, node));
+impl Allocator {
+    /// The one that an opcode names, or else the cluster's.
+    pub(crate) fn of(named: Option<&str>, config: &Config) -> Self {
+        let usual = &config.instance_settings().default_iallocator;
+        match named.filter(|name| *name != ".").unwrap_or(usual) {
+            "" => Self::BuiltIn,
+            name => Self::Program(name.to_owned()),
         }
     }
-    best.map(|(_, _, node)| node).ok_or_else(|| {
-        let why = why_not
-            .map_or_else(|| "no node may have it".to_owned(), |error| error.message().to_owned());
-        let text = format!("Can't compute nodes using the built-in allocator: {why}");
-        Exception::prereq(text, ErrorCode::InsufficientResources)
-    })
+
+    /// The program that an opcode names, or else the cluster's, if one of them does.
+    pub(crate) fn program(named: Option<&str>, config: &Config) -> Option<String> {
+        match Self::of(named, config) {
+            Self::BuiltIn => None,
+            Self::Program(name) => Some(name),
+        }
+    }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a load is compared, and needs no exact number")]
-fn load(taken: u64, of: u64) -> f64 {
-    taken as f64 / of.max(1) as f64
+/// Asks a program for the node of a new instance.
+///
+/// # Errors
+/// It gives none that there is, in Ganeti's words.
+pub(crate) async fn node_for(
+    context: &Context,
+    program: &str,
+    newcomer: &Newcomer,
+    group: Option<&Group>,
+) -> Result<NodeName, Failure> {
+    one_node(context, program, Request::Allocate(newcomer, group)).await
+}
+
+/// Asks a program for another node of an instance.
+///
+/// # Errors
+/// It gives none that there is, in Ganeti's words.
+pub(crate) async fn other_node(
+    context: &Context,
+    program: &str,
+    instance: &Instance,
+) -> Result<NodeName, Failure> {
+    one_node(context, program, Request::Relocate(instance)).await
+}
+
+async fn one_node(
+    context: &Context,
+    program: &str,
+    request: Request<'_>,
+) -> Result<NodeName, Failure> {
+    let config = context.config();
+    let result = asked(context, &config, program, request).await?;
+    Ok(answer::node(program, &result, &config)?)
+}
+
+/// Asks a program for the nodes of several new instances.
+///
+/// # Errors
+/// Its answer is none.
+pub(crate) async fn nodes_for(
+    context: &Context,
+    program: &str,
+    newcomers: &[Newcomer],
+) -> Result<Placed, Failure> {
+    let config = context.config();
+    let result = asked(context, &config, program, Request::MultiAllocate(newcomers)).await?;
+    Ok(answer::placed(program, &result, &config)?)
+}
+
+/// Asks a program for the jobs that take instances from their node.
+///
+/// # Errors
+/// It does not say how all of them go.
+pub(crate) async fn evacuation(
+    context: &Context,
+    program: &str,
+    instances: &[Arc<Instance>],
+    mode: EvacuationMode,
+) -> Result<Vec<Vec<OpInput>>, Failure> {
+    let config = context.config();
+    let result = asked(context, &config, program, Request::Evacuate(instances, mode)).await?;
+    Ok(answer::jobs(program, &result, instances)?)
+}
+
+/// Asks a program for the jobs that take instances to other groups.
+///
+/// # Errors
+/// It does not say how all of them go.
+pub(crate) async fn change_of_group(
+    context: &Context,
+    program: &str,
+    instances: &[Arc<Instance>],
+    groups: &[&Arc<Group>],
+) -> Result<Vec<Vec<OpInput>>, Failure> {
+    let config = context.config();
+    let result = asked(context, &config, program, Request::ChangeGroup(instances, groups)).await?;
+    Ok(answer::jobs(program, &result, instances)?)
+}
+
+async fn asked(
+    context: &Context,
+    config: &Config,
+    program: &str,
+    request: Request<'_>,
+) -> Result<serde_json::Value, Failure> {
+    let question = question::question(config, &context.contacts().facts(), request);
+    let parameters = &config.instance_settings().default_iallocator_params;
+    let said = program::ask(context.layout(), program, parameters, &question).await?;
+    let result = answer::read(program, &said)?;
+    Ok(result)
+}
+
+/// The refusal of what an allocator did wrong itself.
+fn fault(text: String) -> Exception {
+    Exception::exec(text)
 }

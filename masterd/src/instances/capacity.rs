@@ -45,12 +45,12 @@ pub(crate) fn number(parameters: &Parameters, name: &str) -> u64 {
 
 impl Share {
     pub(crate) fn of(instance: &Instance, settings: &InstanceSettings, disk: u64) -> Self {
-        let backend = settings.backend_of(instance);
+        let number = |name| settings.backend_number(instance, name);
         let is_offline = instance.admin_state == AdminState::Offline;
         Self {
-            memory: if is_offline { 0 } else { number(&backend, "maxmem") },
-            vcpus: number(&backend, "vcpus"),
-            spindles: number(&backend, "spindle_use"),
+            memory: if is_offline { 0 } else { number("maxmem") },
+            vcpus: number("vcpus"),
+            spindles: number("spindle_use"),
             disk,
         }
     }
@@ -64,7 +64,8 @@ pub(crate) fn local_disk(config: &Config, instance: &Instance) -> u64 {
 
 /// The share of a node that its instances take, but for `except`.
 pub(crate) fn taken(config: &Config, node: &Node, except: Option<&Instance>) -> Share {
-    let settings = config.settings_on(node);
+    // Groups have no backend parameters of their own.
+    let settings = config.instance_settings();
     let mut sum = Share::default();
     for instance in config.instances.by.primary.of(node.name.clone()) {
         if except.is_none_or(|except| except.uuid != instance.uuid) {
@@ -91,7 +92,7 @@ pub(crate) fn may_host(node: &Node, what: &str) -> Result<(), Exception> {
     }
 }
 
-/// Looks whether a node has room for a share beside what is taken.
+/// Looks whether a node has room for a share beside what its instances take, but for `except`.
 ///
 /// # Errors
 /// It has none, or has not told what it has.
@@ -102,12 +103,24 @@ pub(crate) fn fits(
     share: Share,
     except: Option<&Instance>,
 ) -> Result<(), Exception> {
+    fits_beside(node, facts, share, taken(config, node, except))
+}
+
+/// Looks whether a node has room for a share beside what is taken.
+///
+/// # Errors
+/// It has none, or has not told what it has.
+pub(crate) fn fits_beside(
+    node: &Node,
+    facts: Option<&NodeFacts>,
+    share: Share,
+    taken: Share,
+) -> Result<(), Exception> {
     let name = &node.name;
     let Some(facts) = facts else {
         let text = format!("Can't compute free memory on node {name}: its agent has not told yet");
         return Err(Exception::prereq(text, ErrorCode::TempInsufficientResources));
     };
-    let taken = taken(config, node, except);
     let free = facts.memory_total_mib.saturating_sub(taken.memory);
     if share.memory > free {
         let text = format!(

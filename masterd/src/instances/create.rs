@@ -9,7 +9,8 @@ use model::node::Node;
 use model::opcode::InstanceCreate;
 use model::{Exception, JobId, NodeName, Uuid};
 
-use super::allocator::{Wish, choose, is_built_in};
+use super::allocator::built_in::{Wish, choose};
+use super::allocator::{self, Allocator, Newcomer};
 use super::blueprint::{Blueprint, Making, asked};
 use super::{agent, info, launch, remove, warning};
 use crate::config::{Config, ConfigChange};
@@ -32,8 +33,8 @@ fn named<'c>(op: &InstanceCreate, config: &'c Config) -> Result<Option<&'c Node>
 }
 
 impl LogicalUnit for InstanceCreate {
-    /// A record that an earlier try left unfinished, and that goes first.
-    type Plan = Option<Uuid>;
+    /// A record that an earlier try left unfinished, and that goes first; and the node that a program chose.
+    type Plan = (Option<Uuid>, Option<NodeName>);
 
     fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
         match level {
@@ -59,27 +60,29 @@ impl LogicalUnit for InstanceCreate {
         }
     }
 
-    async fn check(&self, context: &mut Context) -> Result<Option<Uuid>, Failure> {
+    async fn check(&self, context: &mut Context) -> Result<Self::Plan, Failure> {
         let config = context.config();
         let left = left_behind(self, context, &config)?;
         let facts = context.contacts().facts();
         let (job, now) = (context.job(), context.now());
         let making = Making { facts: &facts, job, now, seed: Uuid::new_v4().as_u128() };
         let blueprint = blueprint(self, &config, making)?;
+        let mut chosen = None;
         // The name may be that of a record which goes first.
         if left.is_none() {
-            let node = placed(self, &config, &blueprint, making)?;
+            chosen = by_program(self, context, &config, &blueprint).await?;
+            let node = placed(self, &config, &blueprint, making, chosen.as_ref())?;
             let (_, instance) = blueprint.on(node, self, &config, making)?;
             if !self.forthcoming {
                 agent::check_hypervisor(context, &node.name, &instance).await?;
             }
         }
-        Ok(left)
+        Ok((left, chosen))
     }
 
     async fn exec(
         self,
-        left: Option<Uuid>,
+        (left, chosen): (Option<Uuid>, Option<NodeName>),
         context: &mut Context,
     ) -> Result<Vec<NodeName>, Failure> {
         if let Some(left) = left {
@@ -87,13 +90,14 @@ impl LogicalUnit for InstanceCreate {
         }
         let name = self.instance_name.to_ascii_lowercase();
         context.say(format!("adding instance {name} to cluster config")).await;
-        let instance = reserve(&self, context).await?;
+        let instance = reserve(&self, context, chosen).await?;
         context.add_lock(&LockName::member(Level::Instance, instance.name.as_str()));
         if self.pnode.is_none() {
             let (name, node) = (&instance.name, &instance.primary_node);
-            context
-                .say(info(&format!("Selected nodes for instance {name} via iallocator: {node}")))
-                .await;
+            let program = Allocator::program(self.iallocator.as_deref(), &context.config());
+            let by = program.map(|program| format!(" {program}")).unwrap_or_default();
+            let text = format!("Selected nodes for instance {name} via iallocator{by}: {node}");
+            context.say(info(&text)).await;
         }
         if instance.forthcoming {
             return Ok(vec![instance.primary_node]);
@@ -133,17 +137,34 @@ fn blueprint(
     asked(op, config, &settings, making)
 }
 
-/// The node that the client names, or the one that the allocator chooses.
+/// The node that a program chooses, where one is to.
+async fn by_program(
+    op: &InstanceCreate,
+    context: &Context,
+    config: &Config,
+    blueprint: &Blueprint,
+) -> Result<Option<NodeName>, Failure> {
+    let program = Allocator::program(op.iallocator.as_deref(), config);
+    let Some(program) = program.filter(|_| op.pnode.is_none()) else { return Ok(None) };
+    let newcomer = Newcomer::of(blueprint, &config.instance_settings(), &op.nics);
+    let group = op.group_name.as_deref().map(|name| config.group(name)).transpose()?;
+    allocator::node_for(context, &program, &newcomer, group.map(AsRef::as_ref)).await.map(Some)
+}
+
+/// The node that the client names, the one that a program chose, or that of the built-in allocator.
 fn placed<'c>(
     op: &InstanceCreate,
     config: &'c Config,
     blueprint: &Blueprint,
     making: Making<'_>,
+    chosen: Option<&NodeName>,
 ) -> Result<&'c Node, Exception> {
     if let Some(node) = named(op, config)? {
         return Ok(node);
     }
-    is_built_in(op.iallocator.as_deref(), config)?;
+    if let Some(chosen) = chosen {
+        return config.node(chosen.as_str()).map(AsRef::as_ref);
+    }
     let group = op.group_name.as_deref().map(|name| config.group(name)).transpose()?;
     let share = blueprint.share(&config.instance_settings());
     let wish = Wish { share, group: group.map(AsRef::as_ref), not: None };
@@ -180,17 +201,29 @@ async fn clear(context: &mut Context, left: Uuid) -> Result<(), Failure> {
 }
 
 /// Reserves all that an instance takes, by one commit.
-async fn reserve(op: &InstanceCreate, context: &mut Context) -> Result<Instance, Failure> {
+async fn reserve(
+    op: &InstanceCreate,
+    context: &mut Context,
+    mut chosen: Option<NodeName>,
+) -> Result<Instance, Failure> {
     let mut tries = 0;
     loop {
         tries += 1;
+        if chosen.is_none() {
+            let (config, facts) = (context.config(), context.contacts().facts());
+            let (job, now) = (context.job(), context.now());
+            let making = Making { facts: &facts, job, now, seed: Uuid::new_v4().as_u128() };
+            let blueprint = blueprint(op, &config, making)?;
+            chosen = by_program(op, context, &config, &blueprint).await?;
+        }
         let facts = context.contacts().facts();
         let (job, now, op) = (context.job(), context.now(), op.clone());
         let (seed, may_go_elsewhere) = (Uuid::new_v4().as_u128(), op.pnode.is_none());
+        let of_program = chosen.take();
         let decide = move |config: &Config| {
             let making = Making { facts: &facts, job, now, seed };
             let blueprint = blueprint(&op, config, making)?;
-            let node = placed(&op, config, &blueprint, making)?;
+            let node = placed(&op, config, &blueprint, making, of_program.as_ref())?;
             blueprint.on(node, &op, config, making)
         };
         match context.transact(decide).await {

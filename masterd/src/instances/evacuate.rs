@@ -1,4 +1,4 @@
-//! Opcodes that take several instances elsewhere, or place several: each submits a job for each of them.
+//! Opcodes that take several instances elsewhere: each submits a job for each of them.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use model::group::Group;
 use model::instance::Instance;
 use model::instance::state::AdminState;
 use model::node::Node;
+use model::opcode::instance::Timeout;
 use model::opcode::instance::moves::EvacuationMode;
-use model::opcode::instance::{MultiAllocated, Timeout};
 use model::opcode::{
-    GroupEvacuate, InstanceChangeGroup, InstanceFailover, InstanceMigrate, InstanceMultiAlloc,
-    NodeEvacuate, NodeMigrate, OpCode, OpInput, SubmittedJobs,
+    GroupEvacuate, InstanceChangeGroup, InstanceFailover, InstanceMigrate, NodeEvacuate,
+    NodeMigrate, OpCode, OpInput, SubmittedJobs,
 };
-use model::{Exception, NodeName, Uuid};
+use model::{Exception, NodeName};
 
-use super::allocator::{Wish, choose, is_built_in};
-use super::blueprint::{Making, asked};
+use super::allocator::built_in::{Wish, choose};
+use super::allocator::{self, Allocator};
 use super::capacity::{AllFacts, Share};
 use super::power;
 use super::target::goes_anywhere;
@@ -25,17 +25,17 @@ use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
 /// Instances of one opcode: those of a large node or group, and one submission.
-const INSTANCES_MAX: usize = 1_000;
+pub(super) const INSTANCES_MAX: usize = 1_000;
 
 /// The jobs that take instances elsewhere.
 #[derive(Debug, Default)]
-pub(crate) struct Moves(Vec<Vec<OpInput>>);
+pub(crate) struct Moves(pub(super) Vec<Vec<OpInput>>);
 
 /// Instances, each with its new node, one after the other: each placement counts for the next one.
 ///
 /// # Errors
 /// One of them cannot go; all those are named.
-fn placed(
+pub(super) fn placed(
     config: &Config,
     facts: &AllFacts,
     instances: &[Arc<Instance>],
@@ -96,7 +96,7 @@ fn elsewhere(
 }
 
 /// The job that takes an instance to a node: live, if it runs.
-fn job(instance: &Instance, node: &NodeName, failover: bool) -> Vec<OpInput> {
+pub(super) fn job(instance: &Instance, node: &NodeName, failover: bool) -> Vec<OpInput> {
     let (instance_name, target_node) = (instance.name.to_string(), Some(node.to_string()));
     let instance_uuid = Some(instance.uuid.to_string());
     let op = match failover || instance.admin_state != AdminState::Up {
@@ -146,7 +146,7 @@ fn groups<'c>(
     }
 }
 
-fn all_shared(level: Level) -> Wanted {
+pub(super) fn all_shared(level: Level) -> Wanted {
     match level {
         Level::Node => vec![(LockName::set(level), Mode::Shared)],
         _ => Vec::new(),
@@ -167,12 +167,15 @@ impl LogicalUnit for NodeEvacuate {
             let text = "Node evacuation with a target node moves secondary copies alone, which there are none of";
             return Err(wrong(text).into());
         }
-        is_built_in(self.iallocator.as_deref(), &config)?;
         if self.mode == EvacuationMode::SecondaryOnly {
             return Ok(Moves::default());
         }
         let instances: Vec<_> =
             config.instances.by.primary.of(node.name.clone()).cloned().collect();
+        if let Some(program) = Allocator::program(self.iallocator.as_deref(), &config) {
+            let jobs = allocator::evacuation(context, &program, &instances, self.mode).await?;
+            return Ok(Moves(jobs));
+        }
         let moves = placed(&config, &context.contacts().facts(), &instances, &[])?;
         let is_gone = node.role == model::node::NodeRole::Offline;
         Ok(Moves(moves.iter().map(|(instance, node)| job(instance, node, is_gone)).collect()))
@@ -183,7 +186,10 @@ impl LogicalUnit for NodeEvacuate {
     }
 }
 
-async fn submitted(context: &mut Context, moves: Moves) -> Result<SubmittedJobs, Failure> {
+pub(super) async fn submitted(
+    context: &mut Context,
+    moves: Moves,
+) -> Result<SubmittedJobs, Failure> {
     match moves.0.is_empty() {
         true => Ok(SubmittedJobs::default()),
         false => context.submit(moves.0).await,
@@ -239,13 +245,16 @@ impl LogicalUnit for InstanceChangeGroup {
     async fn check(&self, context: &mut Context) -> Result<Moves, Failure> {
         let config = context.config();
         let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
-        is_built_in(self.iallocator.as_deref(), &config)?;
         let own = config.group_of(config.node(instance.primary_node.as_str())?);
         let groups = groups(&config, self.target_groups.as_ref(), own)?;
         if groups.is_empty() {
             return Err(wrong("there is no other node group").into());
         }
         let instances = [Arc::clone(instance)];
+        if let Some(program) = Allocator::program(self.iallocator.as_deref(), &config) {
+            let jobs = allocator::change_of_group(context, &program, &instances, &groups).await?;
+            return Ok(Moves(jobs));
+        }
         let moves = placed(&config, &context.contacts().facts(), &instances, &groups)?;
         Ok(Moves(moves.iter().map(|(instance, node)| job(instance, node, false)).collect()))
     }
@@ -265,95 +274,30 @@ impl LogicalUnit for GroupEvacuate {
     async fn check(&self, context: &mut Context) -> Result<Moves, Failure> {
         let config = context.config();
         let group = config.group(&self.group_name)?;
-        is_built_in(self.iallocator.as_deref(), &config)?;
         let groups = groups(&config, self.target_groups.as_ref(), group)?;
         if groups.is_empty() {
             return Err(wrong("there is no other node group").into());
         }
         let on = |node: &Arc<Node>| config.instances.by.primary.of(node.name.clone()).cloned();
         let instances: Vec<_> = config.nodes_of(group).flat_map(on).collect();
-        let moves = placed(&config, &context.contacts().facts(), &instances, &groups)?;
-        let one =
-            |(instance, node): &(Arc<Instance>, NodeName)| job(instance, node, self.force_failover);
-        let jobs = moves.iter().map(one);
-        Ok(Moves(match self.sequential {
-            true => vec![jobs.flatten().collect::<Vec<_>>()]
-                .into_iter()
-                .filter(|j| !j.is_empty())
+        let program = Allocator::program(self.iallocator.as_deref(), &config);
+        let jobs = match program {
+            Some(program) => {
+                allocator::change_of_group(context, &program, &instances, &groups).await?
+            }
+            None => placed(&config, &context.contacts().facts(), &instances, &groups)?
+                .iter()
+                .map(|(instance, node)| job(instance, node, self.force_failover))
                 .collect(),
-            false => jobs.collect(),
-        }))
+        };
+        let jobs = match self.sequential && !jobs.is_empty() {
+            true => vec![jobs.into_iter().flatten().collect()],
+            false => jobs,
+        };
+        Ok(Moves(jobs))
     }
 
     async fn exec(self, moves: Moves, context: &mut Context) -> Result<SubmittedJobs, Failure> {
         submitted(context, moves).await
-    }
-}
-
-impl LogicalUnit for InstanceMultiAlloc {
-    /// The jobs, and the names of instances that have room and that have none.
-    type Plan = (Moves, Vec<String>, Vec<String>);
-
-    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
-        Ok(all_shared(level))
-    }
-
-    async fn check(&self, context: &mut Context) -> Result<Self::Plan, Failure> {
-        let config = context.config();
-        is_built_in(self.iallocator.as_deref(), &config)?;
-        if self.instances.is_empty() || self.instances.len() > INSTANCES_MAX {
-            let text = format!(
-                "{} instances; one opcode places 1 to {INSTANCES_MAX}",
-                self.instances.len()
-            );
-            return Err(wrong(text).into());
-        }
-        let facts = context.contacts().facts();
-        let (mut after, mut jobs) = (config.as_ref().clone(), Vec::new());
-        let (mut allocatable, mut failed) = (Vec::new(), Vec::new());
-        for (turn, told) in (0_u128..).zip(&self.instances) {
-            let input =
-                OpInput::parse(&told.to_string()).map_err(|error| wrong(error.to_string()))?;
-            let OpCode::InstanceCreate(mut op) = input.op else {
-                return Err(wrong("instances: each is an opcode OP_INSTANCE_CREATE").into());
-            };
-            let seed = Uuid::new_v4().as_u128().wrapping_add(turn);
-            let making = Making { facts: &facts, job: context.job(), now: context.now(), seed };
-            let blueprint = asked(&op, &after, &after.instance_settings(), making)?;
-            let share = blueprint.share(&after.instance_settings());
-            let node = match &op.pnode {
-                Some(name) => after.node(name).cloned(),
-                None => choose(&after, &facts, Wish { share, group: None, not: None }).cloned(),
-            };
-            let placed = node.and_then(|node| {
-                let (changes, _) = blueprint.on(&node, &op, &after, making)?;
-                Ok((changes, node))
-            });
-            match placed {
-                Ok((changes, node)) => {
-                    after.apply(changes);
-                    allocatable.push(op.instance_name.clone());
-                    op.pnode = Some(node.name.to_string());
-                    op.iallocator = None;
-                    let common = input.common;
-                    jobs.push(vec![OpInput { op: OpCode::InstanceCreate(op), common }]);
-                }
-                Err(error) => {
-                    let name = op.instance_name.clone();
-                    context.say(super::warning(&format!("{name}: {}", error.message()))).await;
-                    failed.push(name);
-                }
-            }
-        }
-        Ok((Moves(jobs), allocatable, failed))
-    }
-
-    async fn exec(
-        self,
-        (moves, allocatable, failed): Self::Plan,
-        context: &mut Context,
-    ) -> Result<MultiAllocated, Failure> {
-        let SubmittedJobs { jobs } = submitted(context, moves).await?;
-        Ok(MultiAllocated { jobs, allocatable, failed })
     }
 }

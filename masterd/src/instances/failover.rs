@@ -11,7 +11,7 @@ use model::opcode::InstanceFailover;
 use model::{Code, Exception, NodeName, Uuid};
 
 use super::standing::node_state;
-use super::target::{TargetAsked, target};
+use super::target::{TargetAsked, found};
 use super::{agent, find, info, launch, power, remove, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
@@ -56,9 +56,9 @@ impl LogicalUnit for InstanceFailover {
             ignore_ipolicy: self.ignore_ipolicy,
             verb: "failover",
         };
-        let node = target(&config, &context.contacts().facts(), instance, asked)?;
-        agent::check_hypervisor(context, &node.name, instance).await?;
-        Ok((instance.uuid, node.name.clone()))
+        let node = found(context, &config, instance, asked).await?;
+        agent::check_hypervisor(context, &node, instance).await?;
+        Ok((instance.uuid, node))
     }
 
     async fn exec(

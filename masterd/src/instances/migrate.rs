@@ -10,7 +10,7 @@ use model::opcode::instance::moves::MigrationMode;
 use model::{Exception, NodeName, Uuid};
 use rpc::calls::{Finish, InstanceFinish, InstanceReceive, InstanceSend};
 
-use super::target::{TargetAsked, target};
+use super::target::{TargetAsked, found};
 use super::{agent, failover, info, launch, power, remove, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
@@ -70,14 +70,13 @@ impl LogicalUnit for InstanceMigrate {
             };
         }
         power::is_whole(instance)?;
-        let facts = context.contacts().facts();
-        let node = target(&config, &facts, instance, place(self))?;
+        let node = found(context, &config, instance, place(self)).await?;
         if instance.admin_state == AdminState::Up && power::is_alive(context, instance)? {
-            agent::check_hypervisor(context, &node.name, instance).await?;
-            return Ok(Plan::Move(uuid, node.name.clone()));
+            agent::check_hypervisor(context, &node, instance).await?;
+            return Ok(Plan::Move(uuid, node));
         }
         if self.allow_failover {
-            return Ok(Plan::Failover(uuid, node.name.clone()));
+            return Ok(Plan::Failover(uuid, node));
         }
         let text = format!(
             "Instance {} does not run, so that it cannot migrate; use failover, or --allow-failover",

@@ -1,14 +1,15 @@
-//! Core: where an instance goes.
+//! Where an instance goes.
 
-use model::Exception;
 use model::error::ErrorCode;
 use model::instance::Instance;
 use model::node::Node;
+use model::{Exception, NodeName};
 
-use super::allocator::{Wish, choose};
+use super::allocator::built_in::{Wish, choose};
+use super::allocator::{self, Allocator};
 use super::capacity::{AllFacts, Share, broken, fits, may_host};
 use crate::config::Config;
-use crate::units::wrong;
+use crate::units::{Context, Failure, wrong};
 
 /// Disk templates whose disks every node reaches.
 const ANYWHERE: [&str; 6] = ["diskless", "sharedfile", "blockdev", "rbd", "ext", "gluster"];
@@ -37,11 +38,39 @@ pub(super) fn goes_anywhere(instance: &Instance, verb: &str) -> Result<(), Excep
     Err(Exception::prereq(text, ErrorCode::WrongState))
 }
 
-/// The node that an instance goes to.
+/// The node that an instance goes to: a program chooses it where one is to.
 ///
 /// # Errors
 /// None may have it.
-pub(super) fn target<'c>(
+pub(super) async fn found(
+    context: &Context,
+    config: &Config,
+    instance: &Instance,
+    asked: TargetAsked<'_>,
+) -> Result<NodeName, Failure> {
+    let facts = context.contacts().facts();
+    let named = asked.iallocator.filter(|name| !name.is_empty());
+    let program = match asked.target_node {
+        Some(_) if named.is_some() => {
+            return Err(wrong("Do not specify both, iallocator and node").into());
+        }
+        Some(_) => None,
+        None => Allocator::program(asked.iallocator, config),
+    };
+    let Some(program) = program else {
+        return Ok(target(config, &facts, instance, asked)?.name.clone());
+    };
+    goes_anywhere(instance, asked.verb)?;
+    let node = allocator::other_node(context, &program, instance).await?;
+    let asked = TargetAsked { target_node: Some(node.as_str()), target_node_uuid: None, ..asked };
+    Ok(target(config, &facts, instance, asked)?.name.clone())
+}
+
+/// The named node, or one that the built-in allocator chooses.
+///
+/// # Errors
+/// None may have it.
+fn target<'c>(
     config: &'c Config,
     facts: &AllFacts,
     instance: &Instance,
@@ -53,9 +82,6 @@ pub(super) fn target<'c>(
     let share = Share::of(instance, &settings, 0);
     let named = asked.target_node.map(|name| config.node_with(name, asked.target_node_uuid));
     let node = match named.transpose()? {
-        Some(_) if asked.iallocator.is_some_and(|name| !name.is_empty()) => {
-            return Err(wrong("Do not specify both, iallocator and node"));
-        }
         Some(node) if node.name == own.name => {
             let text = format!("Instance {} is already on node {}", instance.name, own.name);
             return Err(Exception::prereq(text, ErrorCode::WrongState));

@@ -155,6 +155,10 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_TAGS_SET", r#""kind": "cluster", "tags": ["t#"]"#),
     ("OP_TAGS_DEL", r#""kind": "cluster", "tags": ["t"]"#),
     ("OP_TEST_DELAY", r#""duration": 15, "on_nodes": ["n2"]"#),
+    (
+        "OP_TEST_ALLOCATOR",
+        r#""direction": "out", "mode": "allocate", "name": "i9", "memory": 128, "vcpus": 1, "disks": [], "disk_template": "diskless""#,
+    ),
     ("OP_TEST_JQUEUE", r#""notify_exec": true"#),
 ];
 

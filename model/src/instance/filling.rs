@@ -28,6 +28,16 @@ impl InstanceSettings {
         filled(BACKEND, &[&instance.beparams, &self.beparams])
     }
 
+    /// One backend parameter of an instance that is a number, without filling the others.
+    pub fn backend_number(&self, instance: &Instance, name: &str) -> u64 {
+        let given = instance.beparams.get(name).or_else(|| self.beparams.get(name));
+        let usual = || {
+            let parameter = BACKEND.iter().find(|parameter| parameter.name == name)?;
+            parameter.usual.value().as_u64()
+        };
+        given.and_then(serde_json::Value::as_u64).or_else(usual).unwrap_or_default()
+    }
+
     /// Parameters of a NIC, filled.
     pub fn nic_of(&self, nic: &Nic) -> Parameters {
         filled(NIC, &[&nic.nicparams, &self.nicparams])

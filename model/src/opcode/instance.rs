@@ -13,7 +13,7 @@ use crate::instance::disk::DISK_MIB_MAX;
 use crate::instance::record::DISKS_MAX;
 
 pub use create::{
-    CreateMode, CreateParameters, InstanceCreate, InstanceMultiAlloc, MultiAllocated,
+    CreateMode, CreateParameters, InstanceCreate, InstanceMultiAlloc, MultiAllocated, TestAllocator,
 };
 pub use disks::{
     InstanceActivateDisks, InstanceDeactivateDisks, InstanceGrowDisk, InstanceRecreateDisks,

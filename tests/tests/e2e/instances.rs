@@ -1,5 +1,7 @@
 //! Instances by Ganeti's own `gnt-instance`, on the fake hypervisor of three nodes.
 
+mod allocator;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;

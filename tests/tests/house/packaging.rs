@@ -25,6 +25,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("/etc/gantry", "root"),
     ("/etc/gantry/pki", DAEMON_GROUP),
     ("/etc/gantry/switch-programs", "root"),
+    ("/etc/gantry/iallocators", "root"),
     ("/var/lib/gantry", DAEMON_GROUP),
     ("/var/lib/gantry/node", DAEMON_GROUP),
     ("/run/gantry", ADMIN_GROUP),

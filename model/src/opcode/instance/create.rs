@@ -199,3 +199,78 @@ pub struct MultiAllocated {
     /// Names of those that have none.
     pub failed: Vec<String>,
 }
+
+/// Whether an allocator is only to be shown its question, or to answer it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AllocatorDirection {
+    /// The question.
+    In,
+    /// The answer.
+    Out,
+}
+
+/// What an allocator is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AllocatorMode {
+    /// A node for a new instance.
+    Allocate,
+    /// Nodes for several that are alike.
+    MultiAllocate,
+    /// Another node for an instance.
+    Relocate,
+    /// A node for another copy of disks.
+    AllocateSecondary,
+    /// How instances leave their node.
+    NodeEvacuate,
+    /// How instances come to other groups.
+    ChangeGroup,
+}
+
+/// Parameters of `OP_TEST_ALLOCATOR`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestAllocator {
+    pub direction: AllocatorDirection,
+    pub mode: AllocatorMode,
+    /// The new instance, or the one that goes.
+    pub name: String,
+    #[serde(default)]
+    pub nics: Option<Vec<Told>>,
+    #[serde(default)]
+    pub disks: Option<Vec<Told>>,
+    #[serde(default)]
+    pub hypervisor: Option<String>,
+    #[serde(default)]
+    pub iallocator: Option<String>,
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// MiB.
+    #[serde(default)]
+    pub memory: Option<u64>,
+    #[serde(default)]
+    pub vcpus: Option<u64>,
+    #[serde(default)]
+    pub os: Option<String>,
+    #[serde(default)]
+    pub disk_template: Option<String>,
+    /// Those that go.
+    #[serde(default)]
+    pub instances: Option<Vec<String>>,
+    #[serde(default)]
+    pub evac_mode: Option<super::moves::EvacuationMode>,
+    #[serde(default)]
+    pub target_groups: Option<Vec<String>>,
+    #[serde(default = "one")]
+    pub spindle_use: u64,
+    /// How many instances that are alike.
+    #[serde(default = "one")]
+    pub count: u64,
+    #[serde(default)]
+    pub group_name: Option<String>,
+}
+
+const fn one() -> u64 {
+    1
+}
