@@ -2,7 +2,7 @@
 //!
 //! `find` finds them, [`standing`] says how one stands, and `launch` is what agents are given. `capacity` is
 //! what nodes have room for, and [`allocator`] chooses among them. `devices` reads NICs and disks as clients
-//! send them, and `blueprint` makes the record of a new instance. `agent` is the way to the node of one.
+//! send them, and `blueprint` makes the record of a new instance; `name` asks the resolver for its name. `agent` is the way to the node of one.
 //! [`create`], [`remove`], [`power`], [`modify`],
 //! [`disks`], [`rename`], [`migrate`], [`failover`], [`evacuate`], [`batch`] and [`console`] are logical units, and `target` chooses
 //! where an instance goes. `keep` looks after instances; [`fields`] is the list, and [`details`] describes one.
@@ -25,6 +25,7 @@ pub(crate) mod keep;
 mod launch;
 pub mod migrate;
 pub mod modify;
+mod name;
 pub mod power;
 pub mod remove;
 pub mod rename;

@@ -153,8 +153,6 @@ paths! {
     switch_programs = "etc/gantry/switch-programs", ROOT_USER, "0755";
     /// Programs that choose the nodes of instances; the operator puts them there.
     allocators = "etc/gantry/iallocators", ROOT_USER, "0755";
-    /// Those of Ganeti's packages, which are used where the operator has put none of that name.
-    ganeti_allocators = "usr/lib/ganeti/iallocators", ROOT_USER, "0755";
     /// Users of `rapi` with their passwords and roles; the operator makes it.
     rapi_users = "etc/gantry/rapi.users", ROOT_USER, "0640";
     /// Certificate and key of `rapi`, if not those of the node; the operator makes it.

@@ -8,10 +8,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-/// Where programs are looked for by those that get no environment.
+/// The search path of programs that get no environment.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What a program may take.
+/// The limits of a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Until its end.
@@ -22,7 +22,7 @@ pub struct Limits {
     pub complained: u64,
 }
 
-/// What a program said until its end.
+/// The words of a program until its end.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -147,7 +147,7 @@ mod tests {
         let child = std::fs::read_to_string(&directory).unwrap();
         std::fs::remove_file(&directory).unwrap();
         let status = format!("/proc/{}/stat", child.trim());
-        // Whoever is killed is there until it is reaped.
+        // A killed process is there until it is reaped.
         let lives = || std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z "));
         while lives() {
             tokio::time::sleep(Duration::from_millis(5)).await;

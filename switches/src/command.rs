@@ -15,7 +15,7 @@ use crate::provider::Provider;
 
 /// Between two looks at the ports, as a program tells nothing unasked.
 const LOOK: Duration = Duration::from_secs(60);
-/// What a program may take. A playbook on a slow switch takes a minute; the answer of the largest switch has
+/// The limits of a program. A playbook on a slow switch takes a minute; the answer of the largest switch has
 /// some MiB.
 const LIMITS: Limits =
     Limits { time: Duration::from_secs(120), told: 16 * 1024 * 1024, complained: 4_096 };

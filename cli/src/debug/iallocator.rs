@@ -15,7 +15,7 @@ use crate::python;
 use crate::session::Session;
 use crate::submit::JobArguments;
 
-/// What may be asked.
+/// The kinds of questions.
 const MODES: [&str; 6] = [
     "allocate",
     "multi-allocate",

@@ -20,7 +20,7 @@ use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 pub(super) struct Planned {
     pub(super) op: InstanceCreate,
     pub(super) blueprint: Blueprint,
-    /// What its identities follow from.
+    /// The number from which its identities follow.
     seed: u128,
 }
 
@@ -47,10 +47,10 @@ impl Planned {
     }
 }
 
-/// Where new instances go.
+/// The places of new instances.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// Those that have room, each with its node.
+    /// Instances that have room, each with its node.
     pub(super) placed: Vec<(InstanceCreate, NodeName)>,
     /// Names of those that have none, each with the reason.
     pub(super) failed: Vec<(String, Exception)>,

@@ -12,7 +12,7 @@ use model::{Exception, JobId, NodeName, Uuid};
 use super::allocator::built_in::{Wish, choose};
 use super::allocator::{self, Allocator, Newcomer};
 use super::blueprint::{Blueprint, Making, asked};
-use super::{agent, info, launch, remove, warning};
+use super::{agent, info, launch, name, remove, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -73,6 +73,8 @@ impl LogicalUnit for InstanceCreate {
             chosen = by_program(self, context, &config, &blueprint).await?;
             let node = placed(self, &config, &blueprint, making, chosen.as_ref())?;
             let (_, instance) = blueprint.on(node, self, &config, making)?;
+            let name = &blueprint.instance.name;
+            name::check(name, self.name_check, self.ip_check && self.start).await?;
             if !self.forthcoming {
                 agent::check_hypervisor(context, &node.name, &instance).await?;
             }

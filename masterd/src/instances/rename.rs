@@ -7,7 +7,7 @@ use model::opcode::InstanceRename;
 use model::{Exception, InstanceName, Uuid};
 use rpc::calls::DiskRename;
 
-use super::{agent, blueprint, find, launch, power, remove};
+use super::{agent, blueprint, find, launch, name, power, remove};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -38,6 +38,7 @@ impl LogicalUnit for InstanceRename {
         let name: InstanceName =
             self.new_name.parse().map_err(|error| wrong(format!("{error}")))?;
         blueprint::new_name(&config, &name)?;
+        name::check(&name, self.name_check, self.ip_check).await?;
         Ok((instance.uuid, name))
     }
 

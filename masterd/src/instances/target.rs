@@ -1,4 +1,4 @@
-//! Where an instance goes.
+//! The node to which an instance goes.
 
 use model::error::ErrorCode;
 use model::instance::Instance;

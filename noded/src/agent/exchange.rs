@@ -96,8 +96,8 @@ impl Turn<'_> {
     async fn wait(&mut self, limit: Duration, known: Option<SightsKnown>) -> Result<(), Failure> {
         let mut instances = self.instances.watch();
         let life = self.instances.life();
-        // Who knows nothing waits for nothing: a master asks first without waiting, and one whose
-        // software has no instances never asks.
+        // A master that knows nothing is told at the end of its wait: it asks first without
+        // waiting, and one whose software has no instances never asks.
         let is_new =
             |number: &u64| known.is_some_and(|known| known.life != life || known.number < *number);
         let (mut durable, mut asked) = (self.ledger.watch(), self.keys.watch());

@@ -271,6 +271,11 @@ fn what_no_instance_can_have_is_refused_with_its_name() {
     }
     let again = rack.add("there.example", "-t diskless -n n2.example");
     assert!(again.failed(1).contains("already in the cluster"), "{again:?}");
+    let add = "gnt-instance add -o noop --no-install -t diskless -n n2.example";
+    let unknown = rack.theirs(&format!("{add} x.invalid"));
+    assert!(unknown.failed(1).contains("(x.invalid) does not resolve"), "{unknown:?}");
+    rack.theirs(&format!("{add} --no-start localhost")).ok();
+    rack.theirs("gnt-instance remove -f localhost").ok();
     let rename = "gnt-instance rename -f --no-name-check --no-ip-check";
     rack.add("other.example", "-t diskless -n n3.example --no-start").ok();
     let living = rack.theirs(&format!("{rename} other.example there.example"));

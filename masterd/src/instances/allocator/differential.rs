@@ -27,7 +27,7 @@ const USUAL: usize = 40;
 const LONG: usize = 500;
 /// Scores that differ by less are those of nodes that are equally good.
 const EQUAL: f64 = 1e-6;
-/// Where Ganeti's packages have it.
+/// Its path in Ganeti's packages.
 const HAIL: &str = "/usr/lib/ganeti/iallocators/hail";
 
 /// Memory in GiB, processors, disk in GiB, and instances with memory in units of 128 MiB, processors, and

@@ -14,10 +14,12 @@ use tokio::process::Command;
 use super::fault;
 use crate::units::wrong;
 
-/// What a program may take. Ganeti's `hail` needs a second for the largest clusters that were measured, and
+/// The limits of a program. Ganeti's `hail` needs a second for the largest clusters that were measured, and
 /// its answer has some kilobytes.
 const LIMITS: Limits =
     Limits { time: Duration::from_secs(60), told: 16 * 1024 * 1024, complained: 4_096 };
+/// The directory of Ganeti's packages.
+const GANETIS: &str = "/usr/lib/ganeti/iallocators";
 /// Longest name of a program.
 const NAME_MAX: usize = 64;
 
@@ -69,7 +71,7 @@ fn find(layout: &Layout, name: &str) -> Result<PathBuf, Exception> {
         let is_good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         name.len() <= NAME_MAX && !name.starts_with(['.', '-']) && name.chars().all(is_good)
     };
-    let places = [layout.allocators(), layout.ganeti_allocators()];
+    let places = [layout.allocators(), PathBuf::from(GANETIS)];
     if is_name(name) {
         let is_file = |path: &PathBuf| Path::is_file(path);
         if let Some(path) = places.iter().map(|place| place.join(name)).find(is_file) {

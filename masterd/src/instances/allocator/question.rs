@@ -157,8 +157,8 @@ fn of_group(config: &Config, group: &Group) -> Value {
     })
 }
 
-/// The standing facts of a node. Those that change are told only where the node may get instances and has
-/// told them itself.
+/// The standing facts of a node. Free amounts are told only where the node may get instances
+/// and has told them itself.
 fn of_node(config: &Config, facts: &AllFacts, node: &Node) -> Value {
     let mut told = json!({
         "tags": node.tags,

@@ -22,7 +22,7 @@ use crate::instances::capacity::AllFacts;
 use crate::instances::evacuate::{self, INSTANCES_MAX};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
-/// What is asked, with all that it names.
+/// A question, with all that it names.
 #[derive(Debug)]
 enum Asked {
     Allocate(Box<Planned>, Option<Arc<Group>>),

@@ -210,7 +210,7 @@ pub enum AllocatorDirection {
     Out,
 }
 
-/// What an allocator is asked.
+/// The kind of a question to an allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AllocatorMode {

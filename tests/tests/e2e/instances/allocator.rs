@@ -57,7 +57,7 @@ fn ganetis_hail_places_instances_and_moves_them() {
     assert_eq!(rack.counts()[1], 0, "hail moves what is there");
 
     rack.theirs("gnt-group add far").ok();
-    // What is alone in its group has nowhere to go if its node fails, of which hail would remind us.
+    // Instances of a lone node have nowhere to go if it fails; hail would refuse them for that.
     rack.theirs("gnt-cluster modify --default-iallocator-params no-capacity-checks=").ok();
     rack.theirs("gnt-group assign-nodes far n2.example n3.example").ok();
     let on_first = rack.list("pnode,name").into_iter().filter(|line| line.starts_with("n1."));
