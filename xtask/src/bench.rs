@@ -12,6 +12,7 @@ pub mod disk;
 pub mod floor;
 pub mod front;
 pub mod http;
+pub mod instances;
 pub mod instructions;
 pub mod lifecycle;
 pub mod live;
@@ -153,6 +154,11 @@ pub const BENCHES: &[Bench] = &[
         name: "switches",
         about: "1,000 ports of an Open vSwitch beside ovs-vsctl for each, and changes set back",
         run: switches::bench,
+    },
+    Bench {
+        name: "instances",
+        about: "instances of 200 agents: one, many at once, the choice of nodes, lists of 10,000",
+        run: instances::bench,
     },
     Bench {
         name: "instructions",

@@ -17,7 +17,7 @@ use luxi::method::{
 use model::opcode::{OpCode, TestDelay};
 use model::{JobId, OpInput};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use machines::Question;
 
@@ -194,8 +194,8 @@ fn delay(seconds: f64) -> OpInput {
 pub fn succeed(client: &mut Client, id: JobId) -> Result<(), ClientFailure> {
     let mut question = WaitForJobChange {
         job_id: id,
-        fields: Fields::from(["status"]),
-        previous: Some(vec![Value::from("waiting")]),
+        fields: Fields::from(["status", "opresult"]),
+        previous: Some(vec![Value::from("waiting"), json!([null])]),
         previous_log: None,
         timeout: JOB_SECONDS_MAX,
     };

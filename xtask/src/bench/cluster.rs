@@ -179,6 +179,11 @@ impl Cluster {
         self.root.join("run/gantry/luxi.sock")
     }
 
+    /// The directory below which all its paths are.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The store's directory.
     pub fn data(&self) -> PathBuf {
         self.root.join("var/lib/gantry")
