@@ -1,8 +1,8 @@
 //! The allocators, which choose the nodes of instances: the built-in one, and programs that speak version 2
 //! of Ganeti's protocol (iallocator(7)).
 //!
-//! `question` is what a program is told, `program` runs it, and `answer` reads what it says. [`built_in`]
-//! needs none of these. [`test`] is the opcode that shows an operator what would be asked and answered.
+//! `question` is what a program is told, `program` runs it, and `answer` reads what it says. `built_in`
+//! needs none of these. [`mod@test`] is the opcode that shows an operator what would be asked and answered.
 
 mod answer;
 pub(crate) mod built_in;
