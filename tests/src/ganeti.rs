@@ -35,10 +35,7 @@ impl Ganeti {
 
     /// A script that runs one of its programs by its path, for who starts programs of a directory.
     pub fn script(&self, path: &str) -> String {
-        let command = needs::beside("gnt-job", path);
-        let words = [command.get_program()].into_iter().chain(command.get_args());
-        let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "))
+        needs::script_beside("gnt-job", path)
     }
 
     /// The interpreter that finds its modules.

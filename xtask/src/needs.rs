@@ -161,6 +161,14 @@ pub fn beside(program: &str, command: &str) -> Command {
     run
 }
 
+/// A script that runs a command as [`beside`] does, for programs that start others by their path.
+pub fn script_beside(program: &str, command: &str) -> String {
+    let command = beside(program, command);
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "))
+}
+
 /// Below it lie the files of a program that was unpacked, as they would below the root; none if it is installed.
 pub(crate) fn tree(program: &str) -> Option<PathBuf> {
     let file = find(program)?;

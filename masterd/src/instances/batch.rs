@@ -49,7 +49,7 @@ impl Planned {
 
 /// The places of new instances.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct Placements {
     /// Instances that have room, each with its node.
     pub(super) placed: Vec<(InstanceCreate, NodeName)>,
     /// Names of those that have none, each with the reason.
@@ -63,8 +63,8 @@ pub(super) fn placed(
     making: Making<'_>,
     planned: Vec<Planned>,
     chosen: Option<&Placed>,
-) -> Outcome {
-    let (mut after, mut outcome) = (config.clone(), Outcome::default());
+) -> Placements {
+    let (mut after, mut outcome) = (config.clone(), Placements::default());
     for Planned { op, blueprint, seed } in planned {
         let name = blueprint.instance.name.as_str();
         let node = match (&op.pnode, chosen) {
@@ -139,7 +139,7 @@ impl LogicalUnit for InstanceMultiAlloc {
                 Some(allocator::nodes_for(context, &name, &newcomers).await?)
             }
         };
-        let Outcome { placed, failed } = placed(&config, making, planned, chosen.as_ref());
+        let Placements { placed, failed } = placed(&config, making, planned, chosen.as_ref());
         for (name, error) in &failed {
             context.say(warning(&format!("{name}: {}", error.message()))).await;
         }

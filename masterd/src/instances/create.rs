@@ -32,9 +32,17 @@ fn named<'c>(op: &InstanceCreate, config: &'c Config) -> Result<Option<&'c Node>
     Ok(node.map(AsRef::as_ref))
 }
 
+/// The outcome of the check.
+#[derive(Debug)]
+pub(crate) struct CreatePlan {
+    /// A record that an earlier try left unfinished, and that goes first.
+    left: Option<Uuid>,
+    /// The node that a program chose.
+    chosen: Option<NodeName>,
+}
+
 impl LogicalUnit for InstanceCreate {
-    /// A record that an earlier try left unfinished, and that goes first; and the node that a program chose.
-    type Plan = (Option<Uuid>, Option<NodeName>);
+    type Plan = CreatePlan;
 
     fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
         match level {
@@ -79,12 +87,12 @@ impl LogicalUnit for InstanceCreate {
                 agent::check_hypervisor(context, &node.name, &instance).await?;
             }
         }
-        Ok((left, chosen))
+        Ok(CreatePlan { left, chosen })
     }
 
     async fn exec(
         self,
-        (left, chosen): (Option<Uuid>, Option<NodeName>),
+        CreatePlan { left, chosen }: CreatePlan,
         context: &mut Context,
     ) -> Result<Vec<NodeName>, Failure> {
         if let Some(left) = left {

@@ -51,12 +51,12 @@ pub(super) async fn check(
     Ok(())
 }
 
-struct Known {
+struct ResolvedName {
     full_name: String,
     addresses: Vec<SocketAddr>,
 }
 
-async fn resolved(name: &InstanceName) -> Result<Known, Exception> {
+async fn resolved(name: &InstanceName) -> Result<ResolvedName, Exception> {
     let refuse = |why: String| {
         let text = format!(
             "The given name ({name}) does not resolve: {why}; use --no-name-check if it need not"
@@ -71,7 +71,7 @@ async fn resolved(name: &InstanceName) -> Result<Known, Exception> {
             ..AddrInfoHints::default()
         };
         let found = getaddrinfo(Some(&wanted), None, Some(hints)).map_err(std::io::Error::from)?;
-        let mut known = Known { full_name: wanted.clone(), addresses: Vec::new() };
+        let mut known = ResolvedName { full_name: wanted.clone(), addresses: Vec::new() };
         for one in found {
             let one = one?;
             known.addresses.push(one.sockaddr);

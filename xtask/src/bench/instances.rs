@@ -235,10 +235,7 @@ impl Scene<'_> {
             report.tell(format!("skipped: the choice of hail: {why}"));
             return Ok(());
         }
-        let program = needs::beside("hbal", "/usr/lib/ganeti/iallocators/hail");
-        let words = [program.get_program()].into_iter().chain(program.get_args());
-        let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        let script = format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "));
+        let script = needs::script_beside("hbal", "/usr/lib/ganeti/iallocators/hail");
         let directory = model::layout::Layout::new(self.master.root()).allocators();
         std::fs::create_dir_all(&directory)?;
         let put = stdx::atomic::write(&directory.join("hail"), script.as_bytes(), MODE | 0o111);

@@ -17,7 +17,7 @@ use crate::config::Config;
 const SHOWN_MAX: usize = 300;
 
 #[derive(Deserialize)]
-struct Answer {
+struct ProgramAnswer {
     success: bool,
     #[serde(default)]
     info: Value,
@@ -43,7 +43,7 @@ fn shown(text: &str) -> String {
 /// # Errors
 /// It is no answer, or says that there is no room.
 pub(super) fn read(program: &str, said: &[u8]) -> Result<Value, Exception> {
-    let answer: Answer = serde_json::from_slice(said).map_err(|error| {
+    let answer: ProgramAnswer = serde_json::from_slice(said).map_err(|error| {
         let began = shown(&String::from_utf8_lossy(said));
         fault(format!("Can't parse iallocator results of '{program}': {error}; it said: {began}"))
     })?;

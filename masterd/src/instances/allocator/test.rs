@@ -16,7 +16,7 @@ use super::built_in::{Wish, choose};
 use super::question::{Request, question};
 use super::{Allocator, program};
 use crate::config::Config;
-use crate::instances::batch::{self, Outcome, Planned};
+use crate::instances::batch::{self, Placements, Planned};
 use crate::instances::blueprint::{Making, new_name};
 use crate::instances::capacity::AllFacts;
 use crate::instances::evacuate::{self, INSTANCES_MAX};
@@ -24,7 +24,7 @@ use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
 /// A question, with all that it names.
 #[derive(Debug)]
-enum Asked {
+enum AllocatorQuestion {
     Allocate(Box<Planned>, Option<Arc<Group>>),
     MultiAllocate(Vec<Planned>),
     Relocate(Arc<Instance>),
@@ -32,7 +32,11 @@ enum Asked {
     ChangeGroup(Vec<Arc<Instance>>, Vec<Arc<Group>>),
 }
 
-fn read(op: &TestAllocator, config: &Config, making: Making<'_>) -> Result<Asked, Exception> {
+fn read(
+    op: &TestAllocator,
+    config: &Config,
+    making: Making<'_>,
+) -> Result<AllocatorQuestion, Exception> {
     let instances = || -> Result<Vec<Arc<Instance>>, Exception> {
         let Some(names) = op.instances.as_ref().filter(|names| !names.is_empty()) else {
             return Err(wrong("Missing instances"));
@@ -44,7 +48,7 @@ fn read(op: &TestAllocator, config: &Config, making: Making<'_>) -> Result<Asked
             let group = op.group_name.as_deref().map(|name| config.group(name)).transpose()?;
             let planned = Planned::new(created(op, op.name.clone())?, config, making, 0)?;
             new_name(config, &planned.blueprint.instance.name)?;
-            Asked::Allocate(Box::new(planned), group.cloned())
+            AllocatorQuestion::Allocate(Box::new(planned), group.cloned())
         }
         AllocatorMode::MultiAllocate => {
             let count = usize::try_from(op.count).unwrap_or(usize::MAX);
@@ -54,17 +58,19 @@ fn read(op: &TestAllocator, config: &Config, making: Making<'_>) -> Result<Asked
             let one = |turn| {
                 Planned::new(created(op, format!("{}{turn}", op.name))?, config, making, turn)
             };
-            Asked::MultiAllocate((0..count).map(one).collect::<Result<_, _>>()?)
+            AllocatorQuestion::MultiAllocate((0..count).map(one).collect::<Result<_, _>>()?)
         }
-        AllocatorMode::Relocate => Asked::Relocate(config.instance_with(&op.name, None)?.clone()),
+        AllocatorMode::Relocate => {
+            AllocatorQuestion::Relocate(config.instance_with(&op.name, None)?.clone())
+        }
         AllocatorMode::NodeEvacuate => {
             let mode = op.evac_mode.ok_or_else(|| wrong("Missing evacuation mode"))?;
-            Asked::Evacuate(instances()?, mode)
+            AllocatorQuestion::Evacuate(instances()?, mode)
         }
         AllocatorMode::ChangeGroup => {
             let names = op.target_groups.as_deref().unwrap_or_default();
             let groups = names.iter().map(|name| config.group(name).cloned());
-            Asked::ChangeGroup(instances()?, groups.collect::<Result<_, _>>()?)
+            AllocatorQuestion::ChangeGroup(instances()?, groups.collect::<Result<_, _>>()?)
         }
         AllocatorMode::AllocateSecondary => {
             return Err(wrong(
@@ -141,22 +147,24 @@ impl LogicalUnit for TestAllocator {
     }
 }
 
-fn ask(config: &Config, facts: &AllFacts, asked: &Asked) -> Value {
+fn ask(config: &Config, facts: &AllFacts, asked: &AllocatorQuestion) -> Value {
     let settings = config.instance_settings();
     match asked {
-        Asked::Allocate(planned, group) => {
+        AllocatorQuestion::Allocate(planned, group) => {
             let newcomer = planned.newcomer(&settings);
             question(config, facts, Request::Allocate(&newcomer, group.as_deref()))
         }
-        Asked::MultiAllocate(planned) => {
+        AllocatorQuestion::MultiAllocate(planned) => {
             let newcomers: Vec<_> = planned.iter().map(|one| one.newcomer(&settings)).collect();
             question(config, facts, Request::MultiAllocate(&newcomers))
         }
-        Asked::Relocate(instance) => question(config, facts, Request::Relocate(instance)),
-        Asked::Evacuate(instances, mode) => {
+        AllocatorQuestion::Relocate(instance) => {
+            question(config, facts, Request::Relocate(instance))
+        }
+        AllocatorQuestion::Evacuate(instances, mode) => {
             question(config, facts, Request::Evacuate(instances, *mode))
         }
-        Asked::ChangeGroup(instances, groups) => {
+        AllocatorQuestion::ChangeGroup(instances, groups) => {
             let groups: Vec<&Arc<Group>> = groups.iter().collect();
             question(config, facts, Request::ChangeGroup(instances, &groups))
         }
@@ -164,28 +172,32 @@ fn ask(config: &Config, facts: &AllFacts, asked: &Asked) -> Value {
 }
 
 /// The answer of the built-in allocator.
-fn answered(config: &Config, making: Making<'_>, asked: Asked) -> Result<Value, Exception> {
+fn answered(
+    config: &Config,
+    making: Making<'_>,
+    asked: AllocatorQuestion,
+) -> Result<Value, Exception> {
     let facts = making.facts;
     match asked {
-        Asked::Allocate(planned, group) => {
+        AllocatorQuestion::Allocate(planned, group) => {
             let share = planned.blueprint.share(&config.instance_settings());
             let wish = Wish { share, group: group.as_deref(), not: None };
             Ok(json!([choose(config, facts, wish)?.name]))
         }
-        Asked::MultiAllocate(planned) => {
-            let Outcome { placed, failed } = batch::placed(config, making, planned, None);
+        AllocatorQuestion::MultiAllocate(planned) => {
+            let Placements { placed, failed } = batch::placed(config, making, planned, None);
             let one = |(op, node): (InstanceCreate, NodeName)| json!([op.instance_name, [node]]);
             let placed: Vec<Value> = placed.into_iter().map(one).collect();
             let failed: Vec<String> = failed.into_iter().map(|(name, _)| name).collect();
             Ok(json!([placed, failed]))
         }
-        Asked::Relocate(instance) => {
+        AllocatorQuestion::Relocate(instance) => {
             let moves = evacuate::placed(config, facts, &[instance], &[])?;
             Ok(json!(moves.into_iter().map(|(_, node)| node).collect::<Vec<_>>()))
         }
-        Asked::Evacuate(_, EvacuationMode::SecondaryOnly) => Ok(json!([[], [], []])),
-        Asked::Evacuate(instances, _) => moved(config, facts, &instances, &[]),
-        Asked::ChangeGroup(instances, groups) => {
+        AllocatorQuestion::Evacuate(_, EvacuationMode::SecondaryOnly) => Ok(json!([[], [], []])),
+        AllocatorQuestion::Evacuate(instances, _) => moved(config, facts, &instances, &[]),
+        AllocatorQuestion::ChangeGroup(instances, groups) => {
             let groups: Vec<&Arc<Group>> = match groups.is_empty() {
                 true => config.groups.values().collect(),
                 false => groups.iter().collect(),

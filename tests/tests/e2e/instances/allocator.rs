@@ -159,10 +159,7 @@ fn ganetis_planners_read_instances_and_move_them() {
     let made = rack.ours(&format!("instance batch-create {}", rack.batch(1..=3)));
     made.ok();
     let balanced = planner("hbal -X");
-    assert!(
-        balanced.ok().contains("no solution found") || balanced.ok().contains("Cluster is"),
-        "{balanced:?}"
-    );
+    assert!(balanced.ok().contains("already well balanced"), "{balanced:?}");
     for number in 4..=9 {
         rack.add(&name(number), "-t sharedfile --disk 0:size=1G -n n1.example").ok();
     }
