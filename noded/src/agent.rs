@@ -170,7 +170,7 @@ impl Agent {
         } = parts;
         let ssconf = Arc::new(ssconf::Files::new(&layout));
         let switches = Switches::new(Tasks::new(), layout.switch_programs());
-        let storage = Storage::new(layout.file_storage_paths(), layout.file_storage());
+        let storage = instances.storage().clone();
         Self {
             layout,
             membership,

@@ -41,7 +41,7 @@ use netboot::rack::Racks;
 use netboot::rack::look::{Looked, look_at_disk};
 use netboot::token_claim::Claims;
 use rpc::client::Client;
-use virt::{Instances, VirtError};
+use virt::{Instances, Storage, VirtError};
 
 /// How long tasks may take to end: a lease that waits for room on the disk would take for ever.
 const TASKS_END_WITHIN: Duration = Duration::from_secs(5);
@@ -117,7 +117,9 @@ pub enum DaemonError {
 /// The instances that the records of this machine have.
 fn instances(settings: &Settings) -> Result<Instances, DaemonError> {
     let (directory, boot) = (settings.layout.instances(), crate::facts::boot_id()?);
-    Ok(Instances::open(directory, boot, settings.clock.clone())?)
+    let layout = &settings.layout;
+    let storage = Storage::new(layout.file_storage_paths(), layout.file_storage());
+    Ok(Instances::open(directory, boot, storage, settings.clock.clone())?)
 }
 
 type CallService = AgentService<Agent, LedgerEpochs>;

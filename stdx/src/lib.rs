@@ -7,8 +7,8 @@
 //! `metrics` (a feature) counts for Prometheus. Connections of a listener are bounded by [`admission`],
 //! lines of a log by [`throttle`]. The sockets that know their interface are in [`net`]; [`peer`] tells
 //! about the other end of one. Three more features: `pinned` knows servers by their certificate alone,
-//! `program` runs others within limits, `pages` are the manual of one. Groups use a file by [`acl`]; [`terminal`] reads input that must
-//! not be seen. The module [`file_system`] ends a file system, for tests.
+//! `program` runs others within limits, `pages` are the manual of one. A [`process`] is known again
+//! after its parent ended. Groups use a file by [`acl`]; [`terminal`] reads input that must not be seen. The module [`file_system`] ends a file system, for tests.
 
 pub mod acl;
 pub mod admission;
@@ -27,6 +27,7 @@ pub mod pages;
 pub mod peer;
 #[cfg(feature = "tls")]
 pub mod pinned;
+pub mod process;
 #[cfg(feature = "program")]
 pub mod program;
 pub mod tasks;

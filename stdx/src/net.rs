@@ -5,7 +5,8 @@
 //! the machine. Datagrams come by [`udp`], with the interface and destination of each. Frames go by
 //! [`link`] straight to an Ethernet address. The messages to the kernel about [`addresses`] are in
 //! [`netlink`], those to the link in [`announce`]. The module [`listening`] waits for addresses,
-//! [`places`] bounds the clients of a TCP port, and [`port_owner`] names who has a UDP port.
+//! [`places`] bounds the clients of a TCP port, and [`port_owner`] names who has a UDP port. A [`tap`] is
+//! the card of a virtual machine.
 
 pub mod addresses;
 pub mod announce;
@@ -17,6 +18,7 @@ pub mod listening;
 pub mod netlink;
 pub mod places;
 pub mod port_owner;
+pub mod tap;
 pub mod udp;
 
 pub use addresses::Addresses;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use model::InstanceName;
 
+use crate::qmp::QmpError;
+
 /// A failure of one operation.
 #[derive(Debug, thiserror::Error)]
 pub enum VirtError {
@@ -21,11 +23,23 @@ pub enum VirtError {
     #[error("this node has {0} instances, which is the limit")]
     Full(usize),
     /// No such hypervisor is here.
-    #[error("hypervisor `{0}` runs nothing on this node: this version has fake alone")]
+    #[error("hypervisor `{0}` runs nothing on this node: this version has kvm and fake")]
     Hypervisor(String),
     /// The hypervisor says no.
     #[error("the hypervisor cannot {what} instance {name}: {why}")]
     Refused { what: &'static str, name: InstanceName, why: String },
+    /// The hypervisor of this version cannot do it at all.
+    #[error("hypervisor {hypervisor} cannot {what} in this version")]
+    NotYet { hypervisor: String, what: &'static str },
+    /// The user that a guest's process is to have.
+    #[error("no user for the guest's process: {0}")]
+    User(String),
+    /// The monitor of a guest.
+    #[error(transparent)]
+    Monitor(#[from] QmpError),
+    /// The kernel does not let its network be changed.
+    #[error("cannot reach the kernel's network")]
+    Network(#[source] io::Error),
     /// A path at which no disks may lie.
     #[error(
         "path {path} is not below a directory for disks; {list} names those of this node, one in a line"

@@ -3,6 +3,7 @@
 use model::instance::parameters::{ParameterError, Parameters, hypervisor, read};
 
 use crate::VirtError;
+use crate::kvm::plan::PlanError;
 
 /// Looks whether a hypervisor is here, and takes these parameters.
 ///
@@ -13,6 +14,9 @@ pub fn check(name: &str, parameters: &Parameters) -> Result<(), CheckError> {
     let table = hypervisor(name).ok_or_else(|| VirtError::Hypervisor(name.to_owned()))?;
     let told = parameters.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     read(table, &told, true)?;
+    if name == "kvm" {
+        crate::kvm::check(parameters)?;
+    }
     Ok(())
 }
 
@@ -20,7 +24,7 @@ pub fn check(name: &str, parameters: &Parameters) -> Result<(), CheckError> {
 /// It is not.
 pub(crate) fn is_here(name: &str) -> Result<(), VirtError> {
     match name {
-        "fake" => Ok(()),
+        "fake" | "kvm" => Ok(()),
         other => Err(VirtError::Hypervisor(other.to_owned())),
     }
 }
@@ -34,4 +38,7 @@ pub enum CheckError {
     /// A parameter does not read.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
+    /// No guest starts with it here.
+    #[error(transparent)]
+    Start(#[from] PlanError),
 }

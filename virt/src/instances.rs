@@ -10,19 +10,34 @@ use model::instance::launch::{Launch, OwnedRun, Sight, Sights, SightsKnown};
 use model::instance::state::Seen;
 use model::{InstanceName, Timestamp, Uuid};
 use parking_lot::Mutex;
+use serde_json::json;
 use stdx::{Clock, Tasks};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, oneshot, watch};
 
-use crate::VirtError;
 use crate::fake::{End, Fake};
 use crate::hypervisor::is_here;
-use crate::records::Records;
+use crate::kvm::{Guest, Kvm, Standing};
+use crate::records::{Records, io};
 use crate::runs::{Record, Runs};
+use crate::{Storage, VirtError};
 
 /// Why a run of an earlier boot has ended.
 const NODE_RESTARTED: &str = "the node restarted";
+/// Why a run has ended whose process is gone.
+const PROCESS_ENDED: &str = "its process ended while the agent was away";
 /// Why a run has ended that was not whole when the agent ended.
 const AGENT_ENDED: &str = "the agent ended while it began";
+
+/// An order to a run that lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Pause,
+    Resume,
+    /// Restarts the guest within its process.
+    Reset,
+    /// Gives the guest this much memory, in MiB.
+    Memory(u64),
+}
 
 /// The instances of a node; clones share them.
 #[derive(Debug, Clone)]
@@ -37,6 +52,9 @@ struct Inner {
     /// The number of the last change.
     news: watch::Sender<u64>,
     fake: Fake,
+    kvm: Kvm,
+    /// The guests of QEMU that live.
+    guests: Mutex<HashMap<Uuid, Guest>>,
     boot_id: String,
     clock: Clock,
     tasks: Tasks,
@@ -47,31 +65,51 @@ pub(crate) type Told = (SightsKnown, Sight);
 
 impl Instances {
     /// Those whose records lie in `directory`, in the boot `boot_id` of the node: what lived in another
-    /// boot has ended.
+    /// boot has ended. Guests that live are taken over from an earlier life of the agent.
     ///
     /// # Errors
-    /// A record does not read.
-    pub fn open(directory: PathBuf, boot_id: String, clock: Clock) -> Result<Self, VirtError> {
+    /// A record does not read, or a guest that was left half begun cannot be ended.
+    pub fn open(
+        directory: PathBuf,
+        boot_id: String,
+        storage: Storage,
+        clock: Clock,
+    ) -> Result<Self, VirtError> {
         let fake = Fake::new(directory.join("fake"));
-        let records = Records::open(directory)?;
+        let records = Records::open(directory.clone())?;
+        let tasks = Tasks::new();
+        let kvm = Kvm::open(&directory, storage, tasks.clone())?;
         let now = Timestamp::from_micros(clock.now_micros());
-        let mut known = records.all()?;
+        let (mut known, mut guests) = (records.all()?, HashMap::new());
         for record in &mut known {
             let ended = match record.boot_id == boot_id {
                 true if record.incoming || record.seen == Seen::Starting => Some(AGENT_ENDED),
-                true => None,
+                true => taken_over(&kvm, record, &mut guests).err(),
                 false => Some(NODE_RESTARTED),
             };
             if let Some(why) = ended.filter(|_| record.is_alive()) {
+                if let Some(process) = record.process.filter(|_| record.boot_id == boot_id) {
+                    process.kill().map_err(io("end the process of", &directory))?;
+                }
                 *record = record.ended(Seen::Crashed, Some(why.to_owned()), now);
                 records.write(record)?;
             }
         }
         let runs = Mutex::new(Runs::new(Uuid::new_v4(), known));
         let (news, _) = watch::channel(runs.lock().known().number);
-        let turns = Mutex::default();
-        let tasks = Tasks::new();
-        Ok(Self(Arc::new(Inner { records, runs, turns, news, fake, boot_id, clock, tasks })))
+        let (turns, taken) = (Mutex::default(), guests.clone());
+        let guests = Mutex::new(guests);
+        let inner = Inner { records, runs, turns, news, fake, kvm, guests, boot_id, clock, tasks };
+        let instances = Self(Arc::new(inner));
+        for (uuid, guest) in taken {
+            instances.follow(uuid, guest);
+        }
+        Ok(instances)
+    }
+
+    /// The disks of this node.
+    pub fn storage(&self) -> &Storage {
+        &self.0.kvm.storage
     }
 
     /// Tells of changes.
@@ -105,19 +143,104 @@ impl Instances {
         let begin = self.0.runs.lock().begin(&launch, &self.0.boot_id, self.now())?;
         let Some(record) = begin else { return self.word(uuid) };
         self.put(record.clone())?;
-        match self.0.fake.start(&launch.name).await {
-            Ok(end) => {
-                let seen = if launch.paused { Seen::Paused } else { Seen::Running };
-                let told = self.put(record.becomes(seen, self.now()))?;
-                self.end_by_itself(&launch, end);
-                Ok(told)
-            }
+        let started = match launch.hypervisor.as_str() {
+            "kvm" => self.guest(&launch, &record).await,
+            _ => self.faked(&launch, &record).await,
+        };
+        match started {
+            Ok(told) => Ok(told),
             Err(error) => {
                 let why = error.to_string();
                 self.put(record.ended(Seen::Crashed, Some(why), self.now()))?;
                 Err(error)
             }
         }
+    }
+
+    async fn faked(&self, launch: &Launch, record: &Record) -> Result<Told, VirtError> {
+        let end = self.0.fake.start(&launch.name).await?;
+        let told = self.put(record.becomes(begun(launch), self.now()))?;
+        self.end_by_itself(launch, end);
+        Ok(told)
+    }
+
+    /// Starts a guest of QEMU, whose process is on record before it runs.
+    async fn guest(&self, launch: &Launch, record: &Record) -> Result<Told, VirtError> {
+        let mut with_process = record.clone();
+        let began = |process| {
+            with_process.process = Some(process);
+            self.put(with_process.clone()).map(drop)
+        };
+        let guest = self.0.kvm.start(launch, began).await?;
+        let told = self.put(with_process.becomes(begun(launch), self.now()))?;
+        self.0.guests.lock().insert(launch.uuid, guest.clone());
+        self.follow(launch.uuid, guest);
+        Ok(told)
+    }
+
+    /// Records what becomes of a guest of QEMU, until its process has ended.
+    fn follow(&self, uuid: Uuid, guest: Guest) {
+        let instances = self.clone();
+        self.0.tasks.spawn("record of a guest", async move {
+            let mut standing = guest.standing();
+            loop {
+                let now = standing.borrow_and_update().clone();
+                match instances.note(uuid, &guest, now).await {
+                    Ok(true) => {}
+                    Ok(false) => return,
+                    Err(error) => {
+                        tracing::warn!(%uuid, %error, "what became of a guest was not recorded");
+                    }
+                }
+                if standing.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Records how a guest stands; gives whether it lives.
+    async fn note(&self, uuid: Uuid, guest: &Guest, now: Standing) -> Result<bool, VirtError> {
+        let _turn = self.turn(uuid).await;
+        let record = self.get(uuid).filter(|record| record.process == Some(guest.process()));
+        let Some(record) = record.filter(Record::is_alive) else { return Ok(false) };
+        let ended = match now {
+            Standing::Alive(seen) => {
+                if record.seen != seen && seen != Seen::Starting {
+                    self.put(record.becomes(seen, self.now()))?;
+                }
+                return Ok(true);
+            }
+            Standing::Off => {
+                guest.end().await.map_err(|error| refused("end", &record, error.to_string()))?;
+                record.ended(Seen::Stopped, None, self.now())
+            }
+            Standing::Ended(why) => record.ended(Seen::Crashed, Some(why), self.now()),
+        };
+        self.0.guests.lock().remove(&uuid);
+        self.put(ended)?;
+        Ok(false)
+    }
+
+    /// The guest of QEMU that an instance is, if it is one that lives.
+    fn guest_of(&self, uuid: Uuid) -> Option<Guest> {
+        self.0.guests.lock().get(&uuid).cloned()
+    }
+
+    /// Ends what lives of an instance, after its guest had time to shut down.
+    async fn end_alive(&self, record: &Record, within: Duration) -> Result<(), VirtError> {
+        match self.guest_of(record.uuid) {
+            Some(guest) => {
+                guest.shut_down(within).await;
+                guest.end().await.map_err(|error| refused("end", record, error.to_string()))?;
+                self.0.guests.lock().remove(&record.uuid);
+            }
+            None if record.hypervisor() == Some("fake") => {
+                self.0.fake.shut_down(&record.name, within).await;
+            }
+            None => {}
+        }
+        Ok(())
     }
 
     /// Has an instance end by itself, as its script says.
@@ -157,7 +280,7 @@ impl Instances {
             return Err(VirtError::Over { name, run, highest: record.highest });
         }
         if record.is_alive() {
-            self.0.fake.shut_down(&record.name, within).await;
+            self.end_alive(&record, within).await?;
         }
         self.end(record, run, forget)
     }
@@ -185,25 +308,35 @@ impl Instances {
         let told = self.put(ended)?;
         if forget {
             stdx::aside(|| self.0.records.remove(record.uuid))?;
+            self.0.kvm.forget(record.uuid);
             self.0.runs.lock().forget(record.uuid, self.now());
             self.tell();
         }
         Ok(told)
     }
 
-    /// Changes how a run lives: paused or not, and its memory.
+    /// Tells a run something.
     ///
     /// # Errors
-    /// It does not live.
-    pub async fn change(
-        &self,
-        uuid: Uuid,
-        run: u64,
-        change: impl FnOnce(&Record, Timestamp) -> Record,
-    ) -> Result<Told, VirtError> {
+    /// It does not live, or its hypervisor says no.
+    pub async fn order(&self, uuid: Uuid, run: u64, order: Order) -> Result<Told, VirtError> {
         let _turn = self.turn(uuid).await;
         let record = self.0.runs.lock().alive(uuid, run)?.clone();
-        self.put(change(&record, self.now()))
+        if let Some(guest) = self.guest_of(uuid) {
+            let (command, arguments) = match order {
+                Order::Pause => ("stop", json!({})),
+                Order::Resume => ("cont", json!({})),
+                Order::Reset => ("system_reset", json!({})),
+                Order::Memory(mib) => ("balloon", json!({"value": mib << 20})),
+            };
+            guest.ask(command, arguments).await?;
+        }
+        let now = self.now();
+        self.put(match order {
+            Order::Pause => record.becomes(Seen::Paused, now),
+            Order::Resume | Order::Reset => record.becomes(Seen::Running, now),
+            Order::Memory(memory) => Record { memory, ..record },
+        })
     }
 
     /// Makes ready to take a run that lives elsewhere; gives where it is awaited.
@@ -212,6 +345,7 @@ impl Instances {
     /// As [`Self::start`].
     pub async fn receive(&self, launch: Launch) -> Result<String, VirtError> {
         is_here(&launch.hypervisor)?;
+        moves(&launch.hypervisor)?;
         let _turn = self.turn(launch.uuid).await;
         let place = format!("fake:{}", launch.uuid);
         self.0.fake.receive(&launch.name)?;
@@ -231,6 +365,7 @@ impl Instances {
         self.to_its_end("sending an instance", async move {
             let _turn = instances.turn(uuid).await;
             let record = instances.0.runs.lock().alive(uuid, run)?.clone();
+            moves(record.hypervisor().unwrap_or_default())?;
             instances.0.fake.send(&record.name).await?;
             instances.put(record.becomes(Seen::Paused, instances.now()))
         })
@@ -256,9 +391,9 @@ impl Instances {
     /// # Errors
     /// Nothing of it lives here.
     pub async fn go(&self, uuid: Uuid, run: u64) -> Result<Told, VirtError> {
-        let going =
-            |record: &Record, now| Record { incoming: false, ..record.becomes(Seen::Running, now) };
-        self.change(uuid, run, going).await
+        let _turn = self.turn(uuid).await;
+        let record = self.0.runs.lock().alive(uuid, run)?.clone();
+        self.put(Record { incoming: false, ..record.becomes(Seen::Running, self.now()) })
     }
 
     /// Ends all that its owner does not name; gives the names of what lived.
@@ -276,6 +411,7 @@ impl Instances {
             if record.is_alive() {
                 tracing::warn!(instance = %record.name, run = record.run(), "ended: it is not to be here");
                 ended.push(record.name.to_string());
+                self.end_alive(&record, Duration::ZERO).await?;
             }
             self.end(record, highest, forget)?;
         }
@@ -335,6 +471,44 @@ impl Instances {
         let number = self.0.runs.lock().known().number;
         self.0.news.send_if_modified(|news| std::mem::replace(news, number) != number);
     }
+}
+
+/// Takes a guest of QEMU over from an earlier life of the agent.
+///
+/// # Errors
+/// It has ended; the text says so.
+fn taken_over(
+    kvm: &Kvm,
+    record: &Record,
+    guests: &mut HashMap<Uuid, Guest>,
+) -> Result<(), &'static str> {
+    if !record.is_alive() || record.hypervisor() != Some("kvm") {
+        return Ok(());
+    }
+    let process = record.process.ok_or(PROCESS_ENDED)?;
+    let guest = kvm.adopt(record.uuid, process, record.seen).ok_or(PROCESS_ENDED)?;
+    guests.insert(record.uuid, guest);
+    Ok(())
+}
+
+/// Refuses to move a guest whose hypervisor cannot in this version.
+fn moves(hypervisor: &str) -> Result<(), VirtError> {
+    match hypervisor {
+        "fake" => Ok(()),
+        other => {
+            let what = "move instances while they live";
+            Err(VirtError::NotYet { hypervisor: other.to_owned(), what })
+        }
+    }
+}
+
+/// How a run stands when it has begun.
+const fn begun(launch: &Launch) -> Seen {
+    if launch.paused { Seen::Paused } else { Seen::Running }
+}
+
+fn refused(what: &'static str, record: &Record, why: String) -> VirtError {
+    VirtError::Refused { what, name: record.name.clone(), why }
 }
 
 /// The name of an instance of which the node knows no name.

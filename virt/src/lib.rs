@@ -5,7 +5,7 @@
 //! run back.
 //!
 //! [`runs`] are the rules, `records` keeps them on disk, [`Instances`] does things by [`hypervisor`], and
-//! [`storage`] has the disks.
+//! [`storage`] has the disks. The hypervisors are [`kvm`], which asks QEMU by `qmp`, and `fake`.
 
 mod error;
 pub mod hypervisor;
@@ -15,7 +15,9 @@ pub mod runs;
 pub mod storage;
 
 mod fake;
+pub mod kvm;
+mod qmp;
 
 pub use error::VirtError;
-pub use instances::Instances;
+pub use instances::{Instances, Order};
 pub use storage::Storage;

@@ -6,6 +6,7 @@ use model::instance::launch::{Launch, OwnedRun, Sight, Sights, SightsKnown};
 use model::instance::state::Seen;
 use model::{InstanceName, Timestamp, Uuid};
 use serde::{Deserialize, Serialize};
+use stdx::process::Process;
 
 use crate::VirtError;
 
@@ -37,6 +38,9 @@ pub struct Record {
     /// Why its process ended.
     #[serde(default)]
     pub exit: Option<String>,
+    /// Its process, where its hypervisor gives it one.
+    #[serde(default)]
+    pub process: Option<Process>,
 }
 
 impl Record {
@@ -53,12 +57,18 @@ impl Record {
             incoming: false,
             memory: 0,
             exit: None,
+            process: None,
         }
     }
 
     /// The run that it is about.
     pub fn run(&self) -> u64 {
         self.launch.as_ref().map_or(self.highest, |launch| launch.run)
+    }
+
+    /// The hypervisor of the run that it is about.
+    pub fn hypervisor(&self) -> Option<&str> {
+        self.launch.as_ref().map(|launch| launch.hypervisor.as_str())
     }
 
     /// Whether something of it lives.
@@ -75,7 +85,7 @@ impl Record {
     /// The same after its end.
     #[must_use]
     pub fn ended(&self, seen: Seen, exit: Option<String>, now: Timestamp) -> Self {
-        Self { seen, since: now, incoming: false, memory: 0, exit, ..self.clone() }
+        Self { seen, since: now, incoming: false, memory: 0, exit, process: None, ..self.clone() }
     }
 
     fn sight(&self) -> Sight {
@@ -204,6 +214,7 @@ impl Runs {
             since: now,
             incoming: false,
             exit: None,
+            process: None,
             uuid,
         }))
     }

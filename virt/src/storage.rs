@@ -80,6 +80,16 @@ impl Storage {
         stdx::atomic::sync_parent(&path).map_err(failed("write", &path))
     }
 
+    /// Opens a disk for a guest, which may then write to it or not.
+    ///
+    /// # Errors
+    /// It may not lie there, or is not there.
+    pub fn open(&self, disk: &DiskLaunch, writes: bool) -> Result<File, VirtError> {
+        let path = self.path(disk.place.path())?;
+        let file = OpenOptions::new().read(true).write(writes).open(&path);
+        file.map_err(failed("open the disk", &path))
+    }
+
     /// Removes a disk, and its directory if that is empty then.
     ///
     /// # Errors

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use model::instance::launch::{DiskLaunch, Sight, SightsKnown};
-use model::instance::state::Seen;
 use rpc::Failure;
 use rpc::calls::{
     Control, DiskCreate, DiskGrow, DiskRemove, DiskRename, DiskSizes, Finish, HypervisorCheck,
@@ -11,7 +10,7 @@ use rpc::calls::{
     InstanceSeen, InstanceSend, InstanceStart, InstanceStop, RunSet, RunsEnded,
 };
 use stdx::daemon::chain;
-use virt::{Storage, VirtError};
+use virt::{Order, Storage, VirtError};
 
 use super::Agent;
 
@@ -42,12 +41,13 @@ impl Agent {
         call: InstanceControl,
     ) -> Result<InstanceSeen, Failure> {
         let InstanceControl { uuid, run, control } = call;
-        let told = self.instances.change(uuid, run, |record, now| match control {
-            Control::Pause => record.becomes(Seen::Paused, now),
-            Control::Resume | Control::Reset => record.becomes(Seen::Running, now),
-            Control::Memory(memory) => virt::runs::Record { memory, ..record.clone() },
-        });
-        seen(told.await)
+        let order = match control {
+            Control::Pause => Order::Pause,
+            Control::Resume => Order::Resume,
+            Control::Reset => Order::Reset,
+            Control::Memory(memory) => Order::Memory(memory),
+        };
+        seen(self.instances.order(uuid, run, order).await)
     }
 
     pub(super) async fn instance_receive(

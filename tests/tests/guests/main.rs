@@ -11,6 +11,7 @@ use xtask::guest::rack::Rack;
 mod boot;
 mod cloud_init;
 mod host_network;
+mod instances;
 mod life;
 
 /// The serial number of the machine, and the address of its card.

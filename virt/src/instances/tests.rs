@@ -19,7 +19,10 @@ fn launch(number: u128, run: u64) -> Launch {
 }
 
 fn open(dir: &tempfile::TempDir, boot: &str) -> Instances {
-    Instances::open(dir.path().join("runs"), boot.to_owned(), Clock::system()).unwrap()
+    let disks = dir.path().join("disks");
+    let storage = Storage::new(dir.path().join("list"), disks);
+    let runs = dir.path().join("runs");
+    Instances::open(runs, boot.to_owned(), storage, Clock::system()).unwrap()
 }
 
 fn script(dir: &tempfile::TempDir, name: &str, text: &str) {

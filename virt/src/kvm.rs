@@ -1,0 +1,234 @@
+//! The hypervisor `kvm`: guests of QEMU.
+//!
+//! [`plan`] makes the command line of a launch, with [`words`] and [`devices`]. The shell `spawn` starts it
+//! with open descriptors, as QEMU may open nothing itself; `nics` makes its cards. A [`guest`] is one that
+//! lives: it is followed by its monitor and its process, and outlives the agent.
+
+mod devices;
+mod guest;
+mod nics;
+pub mod plan;
+mod spawn;
+mod words;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::Arc;
+
+use model::Uuid;
+use model::instance::launch::Launch;
+use model::instance::parameters::Parameters;
+use model::instance::state::Seen;
+use serde_json::json;
+use stdx::Tasks;
+use stdx::process::Process;
+
+use crate::records::io as failed;
+use crate::{Storage, VirtError};
+pub(crate) use guest::{Guest, Standing};
+use plan::{Host, PlanError};
+use words::Filled;
+
+/// The device by which a processor runs guests.
+const DEVICE: &str = "/dev/kvm";
+/// The device of the kernel's end of cards.
+const VHOST_NET: &str = "/dev/vhost-net";
+/// How much of QEMU's own words an error repeats: its last ones, which tell why it ended.
+const TOLD_BYTES_MAX: usize = 600;
+
+/// A file that belongs to a run, beside its record.
+#[derive(Debug, Clone, Copy)]
+enum RunFile {
+    Monitor,
+    Console,
+    GuestAgent,
+    ConsoleLog,
+    Log,
+}
+
+impl RunFile {
+    const ALL: [Self; 5] =
+        [Self::Monitor, Self::Console, Self::GuestAgent, Self::ConsoleLog, Self::Log];
+
+    const fn ending(self) -> &'static str {
+        match self {
+            Self::Monitor => "qmp",
+            Self::Console => "console",
+            Self::GuestAgent => "agent",
+            Self::ConsoleLog => "console.log",
+            Self::Log => "qemu.log",
+        }
+    }
+}
+
+/// The hypervisor; clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Kvm {
+    pub(crate) storage: Storage,
+    /// The directory of the records. A path of a socket has less than 108 bytes, so sockets are reached
+    /// through this handle.
+    directory: Arc<File>,
+    tasks: Tasks,
+}
+
+impl Kvm {
+    /// One whose files lie in `directory`.
+    ///
+    /// # Errors
+    /// The directory cannot be opened.
+    pub(crate) fn open(
+        directory: &Path,
+        storage: Storage,
+        tasks: Tasks,
+    ) -> Result<Self, VirtError> {
+        let opened = File::open(directory).map_err(failed("open the directory", directory))?;
+        Ok(Self { storage, directory: Arc::new(opened), tasks })
+    }
+
+    fn path(&self, uuid: Uuid, file: RunFile) -> PathBuf {
+        let (directory, ending) = (self.directory.as_raw_fd(), file.ending());
+        PathBuf::from(format!("/proc/self/fd/{directory}/{uuid}.{ending}"))
+    }
+
+    /// Starts a guest: it runs, or stands still where the launch says so.
+    ///
+    /// `began` is told the process before the guest runs its first instruction.
+    ///
+    /// # Errors
+    /// It does not start; nothing of it is left then.
+    pub(crate) async fn start(
+        &self,
+        launch: &Launch,
+        began: impl FnOnce(Process) -> Result<(), VirtError>,
+    ) -> Result<Guest, VirtError> {
+        let refused =
+            |why: String| VirtError::Refused { what: "start", name: launch.name.clone(), why };
+        let plan = plan::plan(launch, host()).map_err(|error| refused(error.to_string()))?;
+        let mut cards = nics::connect(launch).await?;
+        let spawned = stdx::aside(|| spawn::spawn(self, launch, &plan, &mut cards));
+        let child = spawned?;
+        drop(cards);
+        let Some(process) = Process::of(child.id()) else {
+            return Err(refused(self.last_words(launch.uuid, child)));
+        };
+        if let Err(error) = began(process) {
+            drop(process.kill());
+            return Err(error);
+        }
+        let uuid = launch.uuid;
+        let kvm = self.clone();
+        let guest = self.follow(uuid, process, Seen::Starting, move || kvm.last_words(uuid, child));
+        let going = if launch.paused { "query-status" } else { "cont" };
+        let gone = async {
+            let mut standing = guest.standing();
+            let ended = standing.wait_for(|now| matches!(now, Standing::Ended(_))).await;
+            match ended.as_deref() {
+                Ok(Standing::Ended(why)) => why.clone(),
+                _ => "it is not followed any more".to_owned(),
+            }
+        };
+        let answer = tokio::select! {
+            answer = guest.ask(going, json!({})) => answer.map_err(|error| error.to_string()),
+            why = gone => Err(why),
+        };
+        match answer {
+            Ok(_) => Ok(guest),
+            Err(why) => {
+                guest
+                    .end()
+                    .await
+                    .map_err(|error| refused(format!("{why}; and it does not end: {error}")))?;
+                Err(refused(why))
+            }
+        }
+    }
+
+    /// The guest of a process that an earlier life of the agent started; none where it has ended.
+    pub(crate) fn adopt(&self, uuid: Uuid, process: Process, seen: Seen) -> Option<Guest> {
+        let ended =
+            || "its process ended while the agent was away, or as a stranger to it".to_owned();
+        process.is_alive().then(|| self.follow(uuid, process, seen, ended))
+    }
+
+    fn follow(
+        &self,
+        uuid: Uuid,
+        process: Process,
+        seen: Seen,
+        reap: impl FnOnce() -> String + Send + 'static,
+    ) -> Guest {
+        let (qmp, talk) = crate::qmp::Qmp::new(self.path(uuid, RunFile::Monitor), process);
+        let (guest, follow) = Guest::new(qmp, process, seen, reap);
+        self.tasks.spawn("monitor of a guest", talk);
+        self.tasks.spawn("guest", follow);
+        guest
+    }
+
+    /// How a process ended that has: its exit status, and the end of its words.
+    fn last_words(&self, uuid: Uuid, mut child: Child) -> String {
+        let status = match child.wait() {
+            Ok(status) => status.to_string(),
+            Err(error) => format!("its exit status is not known: {error}"),
+        };
+        let words = std::fs::read(self.path(uuid, RunFile::Log)).unwrap_or_default();
+        let words = &words[words.len().saturating_sub(TOLD_BYTES_MAX)..];
+        let words = String::from_utf8_lossy(words);
+        match words.trim() {
+            "" => format!("QEMU ended: {status}"),
+            words => format!("QEMU ended: {status}: {words}"),
+        }
+    }
+
+    /// Removes the files of an instance that the node forgets.
+    pub(crate) fn forget(&self, uuid: Uuid) {
+        for file in RunFile::ALL {
+            let path = self.path(uuid, file);
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(%uuid, ?file, %error, "a file of an instance stays");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What this node can do for guests.
+fn host() -> Host {
+    let opens = |path: &str| File::options().read(true).write(true).open(path).is_ok();
+    // The device alone says little: a kernel may have it where the processor cannot run a whole guest.
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = flags.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    let has_extension = flags.split_whitespace().any(|flag| flag == "vmx" || flag == "svm");
+    Host { kvm: has_extension && opens(DEVICE), vhost_net: opens(VHOST_NET) }
+}
+
+/// Looks whether guests with these parameters start here.
+///
+/// # Errors
+/// A parameter has a value with which none does.
+pub(crate) fn check(parameters: &Parameters) -> Result<(), PlanError> {
+    let parameters = Filled(parameters);
+    plan::known(parameters)?;
+    for name in [
+        "kvm_path",
+        "kernel_path",
+        "initrd_path",
+        "cdrom_image_path",
+        "cdrom2_image_path",
+        "floppy_image_path",
+    ] {
+        let path = parameters.text(name);
+        if !path.is_empty() && !Path::new(path).is_file() {
+            let none = if name == "kvm_path" { "" } else { "; `none` is no file" };
+            return Err(PlanError::new(
+                name,
+                format!("there is no file {path} on this node{none}"),
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Starts QEMU: opens what it is given, becomes nobody, and lets go of it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use command_fds::{CommandFdExt as _, FdMapping};
+use model::instance::disk::DiskMode;
+use model::instance::launch::Launch;
+use rustix::fs::{Mode, OFlags};
+
+use super::devices::queues;
+use super::nics::Card;
+use super::plan::{Plan, RunAs};
+use super::words::{FIRST_DESCRIPTOR, Filled, Given};
+use super::{Kvm, RunFile};
+use crate::VirtError;
+use crate::records::io as failed;
+
+/// Programs that QEMU's start needs, and nothing of the agent's own environment.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+/// The user of guests of which none other was named, if the machine has it.
+const SHARED_USER: &str = "gantry-guest";
+/// The user and group of nobody in particular (Debian's `nobody` and `nogroup`).
+const NOBODY: (u32, u32) = (65_534, 65_534);
+/// Mode of files that a guest writes and its operator reads.
+const LOG_MODE: u32 = 0o640;
+/// Mode of memory in a file: it has no name, and QEMU opens it anew.
+const MEMORY_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::ROTH).union(Mode::WOTH);
+
+/// Starts QEMU by a plan. It stands still until its monitor says otherwise.
+///
+/// # Errors
+/// Something that it needs cannot be had, or it does not start.
+pub(super) fn spawn(
+    kvm: &Kvm,
+    launch: &Launch,
+    plan: &Plan,
+    cards: &mut [Card],
+) -> Result<Child, VirtError> {
+    let (user, group) = ids(&plan.user)?;
+    let mut descriptors = Vec::new();
+    for (place, given) in plan.given.iter().enumerate() {
+        let parent_fd = open(kvm, launch, given, cards)?;
+        let child_fd = FIRST_DESCRIPTOR + i32::try_from(place).unwrap_or_default();
+        descriptors.push(FdMapping { parent_fd, child_fd });
+    }
+    let log = kvm.path(launch.uuid, RunFile::Log);
+    let words =
+        OpenOptions::new().create(true).write(true).truncate(true).mode(LOG_MODE).open(&log);
+    let words = words.map_err(failed("open", &log))?;
+    let mut command = Command::new("/usr/bin/setpriv");
+    command.args([
+        &format!("--reuid={user}"),
+        &format!("--regid={group}"),
+        &groups()?,
+        "--inh-caps=-all",
+        "--ambient-caps=-all",
+        "--no-new-privs",
+        "--",
+    ]);
+    command.arg(&plan.program).args(&plan.words).env_clear().env("PATH", PATH).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words).process_group(0);
+    command
+        .fd_mappings(descriptors)
+        .map_err(|error| failed("give descriptors to", &plan.program)(io::Error::other(error)))?;
+    command.spawn().map_err(failed("start", &plan.program))
+}
+
+/// The groups that QEMU gets beside its own: that of the device by which a processor runs guests.
+fn groups() -> Result<String, VirtError> {
+    let device = Path::new(super::DEVICE);
+    match std::fs::metadata(device).map(|device| device.gid()) {
+        Ok(0) => Ok("--clear-groups".to_owned()),
+        Ok(group) => Ok(format!("--groups={group}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok("--clear-groups".to_owned()),
+        Err(error) => Err(failed("look at", device)(error)),
+    }
+}
+
+/// The user and the group that QEMU gets.
+fn ids(user: &RunAs) -> Result<(u32, u32), VirtError> {
+    let name = match user {
+        RunAs::Shared => SHARED_USER,
+        RunAs::Named(name) => name,
+    };
+    let found = nix::unistd::User::from_name(name)
+        .map_err(|error| failed("look up the user", Path::new(name))(error.into()))?;
+    let ids = found.map(|found| (found.uid.as_raw(), found.gid.as_raw()));
+    match (ids, user) {
+        (Some((0, _)), _) => Err(VirtError::User(format!("`{name}` is root, which no guest is"))),
+        (Some(ids), _) => Ok(ids),
+        (None, RunAs::Shared) => Ok(NOBODY),
+        (None, RunAs::Named(name)) => Err(VirtError::User(format!("there is no user `{name}`"))),
+    }
+}
+
+fn open(
+    kvm: &Kvm,
+    launch: &Launch,
+    given: &Given,
+    cards: &mut [Card],
+) -> Result<OwnedFd, VirtError> {
+    let uuid = launch.uuid;
+    Ok(match given {
+        Given::Monitor => listen(&kvm.path(uuid, RunFile::Monitor))?,
+        Given::Console => listen(&kvm.path(uuid, RunFile::Console))?,
+        Given::GuestAgent => listen(&kvm.path(uuid, RunFile::GuestAgent))?,
+        Given::ConsoleLog => {
+            let path = kvm.path(uuid, RunFile::ConsoleLog);
+            let mut options = OpenOptions::new();
+            options.create(true).append(true).mode(LOG_MODE);
+            options.open(&path).map_err(failed("open", &path))?.into()
+        }
+        Given::Disk(disk) => kvm.storage.open(disk, disk.mode == DiskMode::ReadWrite)?.into(),
+        Given::Image(path) => File::open(path).map_err(failed("open", path))?.into(),
+        Given::Memory(directory) => {
+            let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+            let file = rustix::fs::open(directory, flags, MEMORY_MODE);
+            file.map_err(|error| failed("make memory in", directory)(error.into()))?
+        }
+        Given::Queue(card) => {
+            let queue = cards.get_mut(*card).and_then(Card::queue);
+            let count = queues(Filled(&launch.hvparams));
+            queue.ok_or_else(|| {
+                VirtError::User(format!("card {card} has fewer than {count} queues"))
+            })?
+        }
+        Given::VhostNet => {
+            let path = Path::new(super::VHOST_NET);
+            let file = OpenOptions::new().read(true).write(true).open(path);
+            file.map_err(failed("open", path))?.into()
+        }
+    })
+}
+
+/// A listening socket at a path, which need not be free.
+fn listen(path: &Path) -> Result<OwnedFd, VirtError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed("remove", path)(error));
+        }
+        _ => {}
+    }
+    Ok(UnixListener::bind(path).map_err(failed("listen at", path))?.into())
+}

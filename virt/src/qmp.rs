@@ -1,0 +1,247 @@
+//! QEMU's machine protocol (QMP): one client for each run, which asks, hears, and comes back when the
+//! connection breaks.
+//!
+//! An event is taken as "something changed": whoever follows a guest asks for its status then. So a lost
+//! event, or one that came while the agent was away, does no harm.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use stdx::process::Process;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{sleep, timeout};
+
+/// Commands that wait for their turn: a run has few askers, one after the other.
+const WAITING_MAX: usize = 64;
+/// Longest message: the whole schema of QEMU 10 has 0.4 MB.
+const MESSAGE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// How long QEMU may take to say who it is.
+const GREETING: Duration = Duration::from_secs(10);
+/// How long it may take for a command, most of which take less than a millisecond.
+pub(crate) const COMMAND: Duration = Duration::from_secs(20);
+/// The pause before another try to reach it.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Events after which the status may be another one.
+const TELLING: [&str; 8] = [
+    "SHUTDOWN",
+    "STOP",
+    "RESUME",
+    "BLOCK_IO_ERROR",
+    "GUEST_PANICKED",
+    "WATCHDOG",
+    "DEVICE_DELETED",
+    "BALLOON_CHANGE",
+];
+
+/// A question that QEMU did not answer as was hoped.
+#[derive(Debug, thiserror::Error)]
+pub enum QmpError {
+    /// It says no.
+    #[error("QEMU refuses `{command}`: {why}")]
+    Refused { command: String, why: String },
+    /// It does not answer in time.
+    #[error("QEMU does not answer `{command}` within {} s", .within.as_secs())]
+    Silent { command: String, within: Duration },
+    /// It cannot be reached, or has ended.
+    #[error("QEMU cannot be asked for `{0}`: there is no connection to it")]
+    Gone(String),
+}
+
+/// The way to the monitor of one run; clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Qmp {
+    asks: mpsc::Sender<Ask>,
+    /// Counts what may have changed the status.
+    changes: watch::Receiver<u64>,
+}
+
+struct Ask {
+    command: String,
+    arguments: Value,
+    reply: oneshot::Sender<Result<Value, String>>,
+}
+
+/// A message of QEMU, whichever it is.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Message {
+    id: Option<u64>,
+    #[serde(rename = "return")]
+    answer: Option<Value>,
+    error: Option<Complaint>,
+    event: Option<String>,
+    #[serde(rename = "QMP")]
+    greeting: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Complaint {
+    desc: String,
+}
+
+impl Qmp {
+    /// The monitor at `socket`, as long as `process` lives: gives the client, and its work.
+    pub(crate) fn new(
+        socket: PathBuf,
+        process: Process,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let (asks, asked) = mpsc::channel(WAITING_MAX);
+        let (changed, changes) = watch::channel(0);
+        (Self { asks, changes }, serve(socket, process, asked, changed))
+    }
+
+    /// Tells of what may have changed the status, and of each new connection.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    /// Asks something.
+    pub(crate) async fn ask(&self, command: &str, arguments: Value) -> Result<Value, QmpError> {
+        self.ask_within(command, arguments, COMMAND).await
+    }
+
+    /// Asks something that may take this long.
+    pub(crate) async fn ask_within(
+        &self,
+        command: &str,
+        arguments: Value,
+        within: Duration,
+    ) -> Result<Value, QmpError> {
+        let gone = || QmpError::Gone(command.to_owned());
+        let talk = async {
+            let (reply, answer) = oneshot::channel();
+            let ask = Ask { command: command.to_owned(), arguments, reply };
+            self.asks.send(ask).await.map_err(|_closed| gone())?;
+            let answer = answer.await.map_err(|_dropped| gone())?;
+            answer.map_err(|why| QmpError::Refused { command: command.to_owned(), why })
+        };
+        let silent = |_elapsed| QmpError::Silent { command: command.to_owned(), within };
+        timeout(within, talk).await.map_err(silent)?
+    }
+}
+
+/// Talks with the monitor, again and again, until the process has ended or nobody asks any more.
+async fn serve(
+    socket: PathBuf,
+    process: Process,
+    mut asked: mpsc::Receiver<Ask>,
+    changed: watch::Sender<u64>,
+) {
+    while process.is_alive() && !asked.is_closed() {
+        match greet(&socket).await {
+            Ok((from, to)) => {
+                changed.send_modify(|count| *count += 1);
+                if let Err(error) = talk(from, to, &mut asked, &changed).await {
+                    tracing::debug!(socket = %socket.display(), %error, "the monitor's connection ended");
+                }
+            }
+            Err(error) => tracing::debug!(socket = %socket.display(), %error, "no monitor yet"),
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+type Ends = (BufReader<OwnedReadHalf>, OwnedWriteHalf);
+
+/// Connects, and agrees on the protocol.
+async fn greet(socket: &PathBuf) -> io::Result<Ends> {
+    let late = |_elapsed| io::Error::from(io::ErrorKind::TimedOut);
+    let agree = async {
+        let (from, mut to) = UnixStream::connect(socket).await?.into_split();
+        let mut from = BufReader::new(from);
+        while next(&mut from).await?.greeting.is_none() {}
+        to.write_all(b"{\"execute\":\"qmp_capabilities\",\"id\":0}\n").await?;
+        while next(&mut from).await?.id != Some(0) {}
+        Ok((from, to))
+    };
+    timeout(GREETING, agree).await.map_err(late)?
+}
+
+/// Asks and hears until the connection ends.
+async fn talk(
+    from: BufReader<OwnedReadHalf>,
+    mut to: OwnedWriteHalf,
+    asked: &mut mpsc::Receiver<Ask>,
+    changed: &watch::Sender<u64>,
+) -> io::Result<()> {
+    let mut waiting: HashMap<u64, oneshot::Sender<Result<Value, String>>> = HashMap::new();
+    let mut number = 0;
+    // A line that is half read must not be lost when there is something to ask: the reader is a task of
+    // its own within this one.
+    let (heard, mut hears) = mpsc::channel(1);
+    let listen = async move {
+        let mut from = from;
+        // The last answers are given before the end of the connection is: the channel holds them.
+        while let Ok(message) = next(&mut from).await {
+            if heard.send(message).await.is_err() {
+                return;
+            }
+        }
+    };
+    let work = async {
+        loop {
+            tokio::select! {
+                message = hears.recv() => match message {
+                    Some(message) => take(message, &mut waiting, changed),
+                    None => return Ok(()),
+                },
+                ask = asked.recv() => {
+                    let Some(Ask { command, arguments, reply }) = ask else { return Ok(()) };
+                    number += 1;
+                    waiting.retain(|_, reply| !reply.is_closed());
+                    waiting.insert(number, reply);
+                    let mut line = json!({"execute": command, "arguments": arguments, "id": number})
+                        .to_string();
+                    line.push('\n');
+                    to.write_all(line.as_bytes()).await?;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        ended = work => ended,
+        () = async { listen.await; std::future::pending().await } => Ok(()),
+    }
+}
+
+/// Gives an answer to whoever asked, and tells of events.
+fn take(
+    message: Message,
+    waiting: &mut HashMap<u64, oneshot::Sender<Result<Value, String>>>,
+    changed: &watch::Sender<u64>,
+) {
+    if let Some(event) = message.event {
+        if TELLING.contains(&event.as_str()) {
+            changed.send_modify(|count| *count += 1);
+        }
+        return;
+    }
+    let Some(reply) = message.id.and_then(|id| waiting.remove(&id)) else { return };
+    let answer = match message.error {
+        Some(complaint) => Err(complaint.desc),
+        None => Ok(message.answer.unwrap_or_default()),
+    };
+    // Whoever asked may have given up.
+    drop(reply.send(answer));
+}
+
+/// The next message.
+async fn next(from: &mut BufReader<OwnedReadHalf>) -> io::Result<Message> {
+    let mut line = Vec::new();
+    let mut bounded = tokio::io::AsyncReadExt::take(&mut *from, MESSAGE_BYTES_MAX);
+    bounded.read_until(b'\n', &mut line).await?;
+    if line.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    serde_json::from_slice(&line).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests;
