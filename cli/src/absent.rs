@@ -1,8 +1,7 @@
 //! Core: what Ganeti's tools have and this one has not, and why.
 
 /// Kinds of objects that do not exist.
-const OBJECTS: [(&str, &str); 3] =
-    [("backup", INSTANCES), ("os", INSTANCES), ("storage", INSTANCES)];
+const OBJECTS: [(&str, &str); 2] = [("backup", INSTANCES), ("storage", INSTANCES)];
 
 const INSTANCES: &str = "this version does not do that with instances yet";
 const STORAGE: &str = "nodes have no storage for instances yet";
@@ -30,11 +29,11 @@ const VERBS: [(&str, &str, &str); 24] = [
     ("node", "volumes", STORAGE),
     ("node", "restricted-command", CONSOLE),
     ("instance", "move", INSTANCES),
-    ("instance", "reinstall", "this version runs no scripts of operating systems"),
     ("instance", "replace-disks", "disks have no copies in this version"),
     ("instance", "snapshot", INSTANCES),
     ("instance", "resync", "disks have no copies in this version"),
     ("instance", "move-disk", INSTANCES),
+    ("os", "modify", "`gnt cluster modify` has the parameters of operating systems"),
     ("debug", "wconfd", "the configuration has no daemon of its own: masterd keeps it"),
     ("debug", "metad", "there is no metadata daemon: machines are served by noded"),
     ("debug", "test-osparams", INSTANCES),

@@ -22,7 +22,8 @@ const USUAL: [&str; 5] = ["image", "kind", "size", "machines", "ctime"];
 /// The verbs of `gnt image`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Image {
-    /// Add a version of an operating system: a unified kernel image, or a kernel and what it unpacks.
+    /// Add a version of an operating system: a unified kernel image, a kernel and what it unpacks, or a
+    /// disk for instances.
     Upload(UploadArguments),
     /// List images.
     List {
@@ -64,10 +65,13 @@ pub(crate) struct UploadArguments {
     #[arg(
         long,
         value_name = "FILE",
-        required_unless_present = "kernel",
-        conflicts_with = "kernel"
+        required_unless_present_any = ["kernel", "disk"],
+        conflicts_with_all = ["kernel", "disk"]
     )]
     uki: Option<PathBuf>,
+    /// A whole disk, raw or qcow2, such as a cloud image: instances are made of it.
+    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
+    disk: Option<PathBuf>,
     /// The kernel, an EFI program such as `vmlinuz`.
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
@@ -99,18 +103,21 @@ pub(crate) fn run(verb: Image, session: &Session) -> Result<(), CliError> {
 }
 
 fn upload(arguments: UploadArguments, session: &Session) -> Result<(), CliError> {
-    let UploadArguments { image, uki, kernel, initrds, parameters, job } = arguments;
+    let UploadArguments { image, uki, disk, kernel, initrds, parameters, job } = arguments;
     let spool = session.layout().spool();
-    let files = match (uki, kernel) {
-        (Some(uki), _) => ImageFiles::Uki(stage(&uki, &spool)?),
-        (None, Some(kernel)) => ImageFiles::Linux {
+    let files = match (uki, disk, kernel) {
+        (Some(uki), ..) => ImageFiles::Uki(stage(&uki, &spool)?),
+        (None, Some(disk), _) => ImageFiles::Disk(stage(&disk, &spool)?),
+        (None, None, Some(kernel)) => ImageFiles::Linux {
             kernel: stage(&kernel, &spool)?,
             initrds: initrds
                 .iter()
                 .map(|initrd| stage(initrd, &spool))
                 .collect::<Result<_, _>>()?,
         },
-        (None, None) => return Err(CliError::Usage("give --uki or --kernel".to_owned())),
+        (None, None, None) => {
+            return Err(CliError::Usage("give --uki, --kernel or --disk".to_owned()));
+        }
     };
     job.run(OpCode::ImageAdd(ImageAdd { image, files, parameters }), session).map(drop)
 }

@@ -8,7 +8,7 @@
 //! their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `selection`, `table`, `cells`,
 //! `expression`, `board`, `job_table`, `screen` and `keys` show lists. `all_fields`, `details` and
 //! `params` show one object with all its fields, `parameters` reads those that are given, by `python`, `moment`, `span` and `natural`; `wrap`
-//! breaks lines; then one module for each kind of object: `cluster`, `group`, `node`, `instance`, `job`, `filter`,
+//! breaks lines; then one module for each kind of object: `cluster`, `group`, `node`, `instance`, `os`, `job`, `filter`,
 //! `machine`, `rack`, `image`, `asset`, `boot_template`, `network_template`, `network`, `ipam`, `dhcp`,
 //! `lease`, `switch`, `port`, `tenant` and `token`, and `tags`, which several have. `stage` sends the files of
 //! some. `log` is the audit log, `debug` has jobs for tests, and `sabactl` is the command line of sabakan. `runbook`
@@ -71,6 +71,7 @@ mod lease;
 mod log;
 mod machine;
 mod node;
+mod os;
 mod port;
 mod rack;
 mod sabactl;
@@ -159,6 +160,9 @@ enum Object {
     /// Instances, virtual machines on the nodes.
     #[command(subcommand)]
     Instance(instance::Instance),
+    /// Operating systems of instances.
+    #[command(subcommand)]
+    Os(os::Os),
     /// The rules by which machines get addresses.
     #[command(subcommand)]
     Ipam(ipam::Ipam),
@@ -318,6 +322,7 @@ fn carry_out(object: Object, session: &Session) -> Result<(), CliError> {
         Object::Dhcp(verb) => dhcp::run(verb, session),
         Object::Machine(verb) => machine::run(verb, session),
         Object::Image(verb) => image::run(verb, session),
+        Object::Os(verb) => os::run(verb, session),
         Object::Asset(verb) => asset::run(verb, session),
         Object::Network(verb) => network::run(verb, session),
         Object::NetworkTemplate(verb) => network_template::run(verb, session),

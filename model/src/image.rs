@@ -94,13 +94,15 @@ pub enum ImageFiles {
         /// The initial file systems, in this order.
         initrds: Vec<Blob>,
     },
+    /// A whole disk, raw or qcow2, of which instances are made. No machine boots it.
+    Disk(Blob),
 }
 
 impl ImageFiles {
     /// All of its files.
     pub fn blobs(&self) -> impl Iterator<Item = Blob> {
         let (first, rest) = match self {
-            Self::Uki(uki) => (*uki, [].as_slice()),
+            Self::Uki(one) | Self::Disk(one) => (*one, [].as_slice()),
             Self::Linux { kernel, initrds } => (*kernel, initrds.as_slice()),
         };
         std::iter::once(first).chain(rest.iter().copied())

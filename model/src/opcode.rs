@@ -41,8 +41,9 @@ pub use input::{Input, OpInput, OpInputError};
 pub use instance::{
     GroupEvacuate, InstanceActivateDisks, InstanceChangeGroup, InstanceConsole, InstanceCreate,
     InstanceDeactivateDisks, InstanceFailover, InstanceGrowDisk, InstanceMigrate,
-    InstanceMultiAlloc, InstanceReboot, InstanceRecreateDisks, InstanceRemove, InstanceRename,
-    InstanceSetParams, InstanceShutdown, InstanceStartup, NodeEvacuate, NodeMigrate, TestAllocator,
+    InstanceMultiAlloc, InstanceReboot, InstanceRecreateDisks, InstanceReinstall, InstanceRemove,
+    InstanceRename, InstanceSetParams, InstanceShutdown, InstanceStartup, NodeEvacuate,
+    NodeMigrate, TestAllocator,
 };
 pub use machine::{
     Clearable, DhcpSet, IpamSet, LeaseRelease, MachineAdd, MachineAwait, MachineBmcRemove,
@@ -346,6 +347,8 @@ opcodes! {
     "OP_INSTANCE_REBOOT" InstanceReboot -> (), Agents, Operator, [instance_name];
     /// Change parameters, NICs and disks of an instance, and its marks.
     "OP_INSTANCE_SET_PARAMS" InstanceSetParams -> Vec<(String, serde_json::Value)>, Agents, Operator, [instance_name];
+    /// Write an operating system anew onto an instance that is stopped.
+    "OP_INSTANCE_REINSTALL" InstanceReinstall -> (), Agents, Operator, [instance_name];
     /// Give an instance that is stopped another name.
     "OP_INSTANCE_RENAME" InstanceRename -> InstanceName, Agents, Operator, [instance_name];
     /// Make a disk of an instance larger.

@@ -477,6 +477,7 @@ impl Agent {
                 answer(call, async |call| instance_calls::hypervisor_check(&call)).await
             }
             Request::DiskCreate(call) => answer(call, |call| self.disk_create(call)).await,
+            Request::DiskImage(call) => answer(call, |call| self.disk_image(call)).await,
             Request::DiskRemove(call) => answer(call, |call| self.disk_remove(call)).await,
             Request::DiskGrow(call) => answer(call, |call| self.disk_grow(call)).await,
             Request::DiskRename(call) => answer(call, |call| self.disk_rename(call)).await,

@@ -33,7 +33,7 @@ pub fn add(routes: Routes) -> Routes {
         .get("/version", "Tell the version of Ganeti's remote API: 2", version)
         .get("/2/features", "List optional features", features)
         .get("/2/info", "Describe the cluster", info)
-        .get("/2/os", "List operating systems of instances; there are none", operating_systems)
+        .get("/2/os", "List operating systems of instances", operating_systems)
         .put("/2/modify", "Change the cluster", change(&change::CLUSTER_MODIFY))
         .put(
             "/2/redistribute-config",
@@ -152,6 +152,11 @@ fn add_instances(routes: Routes) -> Routes {
             "Make disks of an instance anew",
             change(&change::INSTANCE_RECREATE),
         )
+        .post(
+            "/2/instances/{name}/reinstall",
+            "Stop an instance, write an operating system onto it, and start it",
+            reinstall,
+        )
         .post("/2/instances/{name}/disk/{disk}/grow", "Make a disk larger", grow_disk)
         .get("/2/instances/{name}/console", "Tell how a console is reached", console)
         .post(
@@ -160,6 +165,32 @@ fn add_instances(routes: Routes) -> Routes {
             change(&change::INSTANCES_ADD),
         );
     tags::add(routes, "/2/instances/{name}/tags", "instance")
+}
+
+/// One job of three opcodes; `start` says whether there is the last one.
+async fn reinstall(Path(name): Path<String>, asked: RouteRequest) -> Answer {
+    let Value::Object(mut body) = asked.json()? else {
+        return Err(Refusal::bad("Body contents: a dictionary is expected"));
+    };
+    let starts = match body.remove("start") {
+        None => true,
+        Some(Value::Bool(starts)) => starts,
+        Some(_) => return Err(Refusal::bad("Body contents: `start` is true or false")),
+    };
+    if let Some(os) = body.remove("os") {
+        body.insert("os_type".to_owned(), os);
+    }
+    Kind::Instance.condition(&asked, &name).await?;
+    let named = || Map::from_iter([("instance_name".to_owned(), json!(name))]);
+    body.extend(named());
+    let mut ops = vec![
+        asked.opcode("OP_INSTANCE_SHUTDOWN", named())?,
+        asked.opcode("OP_INSTANCE_REINSTALL", body)?,
+    ];
+    if starts {
+        ops.push(asked.opcode("OP_INSTANCE_STARTUP", named())?);
+    }
+    Ok(json(asked.submit_all(ops).await?))
 }
 
 async fn grow_disk(Path((name, disk)): Path<(String, usize)>, asked: RouteRequest) -> Answer {

@@ -312,6 +312,8 @@ calls! {
         "hypervisor_check" HypervisorCheck -> (), Normal, Reads, Fails, Shared;
         /// Make disks of an instance; those that are there as wanted stay.
         "disk_create" DiskCreate -> (), Slow, Changes, Fails, Shared;
+        /// Write an image over all of a disk.
+        "disk_image" DiskImage -> (), Slow, Changes, Fails, Shared;
         /// Remove disks of an instance; those that are not there do no harm.
         "disk_remove" DiskRemove -> (), Normal, Changes, Fails, Shared;
         /// Make a disk larger, or look whether there is room.

@@ -180,6 +180,7 @@ impl Agent for MemoryAgent {
             | Request::RunSet(_)
             | Request::HypervisorCheck(_)
             | Request::DiskCreate(_)
+            | Request::DiskImage(_)
             | Request::DiskRemove(_)
             | Request::DiskGrow(_)
             | Request::DiskRename(_)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use model::InstanceName;
 
+use crate::image::ImageError;
 use crate::qmp::QmpError;
 
 /// A failure of one operation.
@@ -45,6 +46,14 @@ pub enum VirtError {
         "path {path} is not below a directory for disks; {list} names those of this node, one in a line"
     )]
     Forbidden { path: String, list: PathBuf },
+    /// An image does not come onto a disk.
+    #[error("cannot write image {image} to disk {disk}")]
+    Image {
+        image: PathBuf,
+        disk: PathBuf,
+        #[source]
+        error: ImageError,
+    },
     /// A disk is smaller than it is to be.
     #[error("disk {path} has {has} MiB, and cannot become smaller, {wanted} MiB")]
     Shrinks { path: String, has: u64, wanted: u64 },

@@ -46,12 +46,13 @@ enum RunFile {
     Console,
     GuestAgent,
     ConsoleLog,
+    Seed,
     Log,
 }
 
 impl RunFile {
-    const ALL: [Self; 5] =
-        [Self::Monitor, Self::Console, Self::GuestAgent, Self::ConsoleLog, Self::Log];
+    const ALL: [Self; 6] =
+        [Self::Monitor, Self::Console, Self::GuestAgent, Self::ConsoleLog, Self::Seed, Self::Log];
 
     const fn ending(self) -> &'static str {
         match self {
@@ -59,6 +60,7 @@ impl RunFile {
             Self::Console => "console",
             Self::GuestAgent => "agent",
             Self::ConsoleLog => "console.log",
+            Self::Seed => "seed",
             Self::Log => "qemu.log",
         }
     }

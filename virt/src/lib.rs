@@ -5,13 +5,15 @@
 //! run back.
 //!
 //! [`runs`] are the rules, `records` keeps them on disk, [`Instances`] does things by [`hypervisor`], and
-//! [`storage`] has the disks. The hypervisors are [`kvm`], which asks QEMU by `qmp`, and `fake`.
+//! [`storage`] has the disks, which `image` fills; `seed` makes one that tells a guest who it is. The hypervisors are [`kvm`], which asks QEMU by `qmp`, and `fake`.
 
 mod error;
 pub mod hypervisor;
+mod image;
 mod instances;
 mod records;
 pub mod runs;
+mod seed;
 pub mod storage;
 
 mod fake;

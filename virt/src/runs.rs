@@ -275,6 +275,7 @@ mod tests {
             nics: Vec::new(),
             disks: Vec::new(),
             paused: false,
+            seed: None,
         }
     }
 

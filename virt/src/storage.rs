@@ -90,6 +90,21 @@ impl Storage {
         file.map_err(failed("open the disk", &path))
     }
 
+    /// Writes the image in the file `image` over all of a disk.
+    ///
+    /// # Errors
+    /// The disk is too small or not there, or the image does not read.
+    pub fn write_image(&self, disk: &DiskLaunch, image: &Path) -> Result<(), VirtError> {
+        let path = self.path(disk.place.path())?;
+        let from = File::open(image).map_err(failed("open the image", image))?;
+        let to = self.open(disk, true)?;
+        crate::image::write(from, &to, disk.size * MIB).map_err(|error| VirtError::Image {
+            image: image.to_owned(),
+            disk: path,
+            error,
+        })
+    }
+
     /// Removes a disk, and its directory if that is empty then.
     ///
     /// # Errors

@@ -44,6 +44,7 @@ fn told(value: &Value) -> Option<Detail> {
     };
     Some(Detail::Map(match serde_json::from_value(value.clone()).ok()? {
         ImageFiles::Uki(uki) => vec![line("uki".to_owned(), uki)],
+        ImageFiles::Disk(disk) => vec![line("disk".to_owned(), disk)],
         ImageFiles::Linux { kernel, initrds } => {
             let initrds = (0..).zip(initrds);
             let initrds = initrds.map(|(at, blob): (u32, _)| line(format!("initrd {at}"), blob));

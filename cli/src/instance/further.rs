@@ -1,16 +1,18 @@
 //! Verbs of `gnt instance` that are one opcode each.
 
 use clap::Subcommand;
+use model::opcode::instance::{Told, Withheld};
 use model::opcode::{
     InstanceActivateDisks, InstanceChangeGroup, InstanceConsole, InstanceDeactivateDisks,
-    InstanceRename, OpCode,
+    InstanceReinstall, InstanceRename, OpCode,
 };
 use serde_json::Value;
 
 use crate::error::CliError;
 use crate::output::say;
+use crate::parameters::keys;
 use crate::python;
-use crate::session::Session;
+use crate::session::{Session, confirm};
 use crate::several::spread;
 use crate::submit::JobArguments;
 
@@ -31,6 +33,26 @@ pub(crate) enum Further {
         no_ip_check: bool,
         /// Nothing is asked.
         #[arg(short, long, hide = true)]
+        force: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Write an operating system anew onto the first disk of an instance that is stopped.
+    #[command(after_help = "All that is on that disk is lost.")]
+    Reinstall {
+        /// Its name.
+        name: String,
+        /// Another operating system than it has, with its variant behind a `+`.
+        #[arg(short = 'o', long, value_name = "NAME")]
+        os_type: Option<String>,
+        /// Take a variant that the operating system does not list.
+        #[arg(long)]
+        force_variant: bool,
+        /// Parameters of the operating system.
+        #[arg(short = 'O', long, value_name = "NAME=VALUE,...", value_parser = keys)]
+        os_parameters: Option<Told>,
+        /// Do not ask.
+        #[arg(short, long, visible_alias = "yes")]
         force: bool,
         #[command(flatten)]
         job: JobArguments,
@@ -102,6 +124,20 @@ impl Further {
                     Some(Value::String(name)) => say(format_args!("Instance renamed to '{name}'")),
                     _ => Ok(()),
                 }
+            }
+            Self::Reinstall { name, os_type, force_variant, os_parameters, force, job } => {
+                let question = format!("Reinstall {name}? All that is on its first disk is lost.");
+                confirm(&question, force || job.dry_run)?;
+                let op = InstanceReinstall {
+                    instance_name: name,
+                    instance_uuid,
+                    os_type,
+                    force_variant,
+                    osparams: os_parameters,
+                    osparams_private: Withheld,
+                    osparams_secret: Withheld,
+                };
+                job.run(OpCode::InstanceReinstall(op), session).map(drop)
             }
             Self::ActivateDisks { name, ignore_size, wait_for_sync, job } => {
                 let instance_name = name;

@@ -131,8 +131,14 @@ impl LogicalUnit for OsDiagnose {
         Ok(Vec::new())
     }
 
-    async fn check(&self, _context: &mut Context) -> Result<Self::Plan, Failure> {
-        Ok(without_rows::bare(OS, &self.output_fields)?)
+    async fn check(&self, context: &mut Context) -> Result<Self::Plan, Failure> {
+        let _known: Vec<Vec<Value>> = without_rows::bare(OS, &self.output_fields)?;
+        let built_in = crate::instances::os::diagnosed(&context.config());
+        let row = |told: std::collections::BTreeMap<&str, Value>| {
+            let fields = self.output_fields.iter();
+            fields.map(|field| told.get(field.as_str()).cloned().unwrap_or_default()).collect()
+        };
+        Ok(built_in.into_iter().map(row).collect())
     }
 
     async fn exec(self, rows: Self::Plan, _context: &mut Context) -> Result<Self::Plan, Failure> {

@@ -14,6 +14,7 @@ use model::{Exception, InstanceName, JobId, MacAddress, Timestamp, Uuid};
 
 use super::capacity::{AllFacts, Share, broken, fits, may_host};
 use super::devices::{self, Around, WantedDisk};
+use super::os;
 use crate::config::{Config, ConfigChange};
 use crate::machines::network::claim;
 use crate::units::wrong;
@@ -115,7 +116,16 @@ pub(super) fn asked(
             op.disks.iter().map(read).collect::<Result<_, _>>()?
         }
     };
+    if installs(op) {
+        os::disk_file(config, &instance.os)?;
+        os::takes(&settings.system_of(&instance))?;
+    }
     Ok(Blueprint { instance, disks })
+}
+
+/// Whether an operating system is to be written: not where there is nothing to write it on.
+pub(super) fn installs(op: &InstanceCreate) -> bool {
+    op.no_install != Some(true) && op.disk_template.as_deref() != Some("diskless")
 }
 
 /// Refuses what this version cannot do, by its name.
@@ -139,12 +149,6 @@ fn supported(op: &InstanceCreate) -> Result<(), Exception> {
     let has_system = op.os_type.as_ref().is_some_and(|os| !os.is_empty());
     if !has_system && op.no_install != Some(true) {
         return Err(wrong("No guest OS specified"));
-    }
-    if has_system && op.no_install != Some(true) && op.disk_template.as_deref() != Some("diskless")
-    {
-        return Err(wrong(
-            "this version runs no scripts of operating systems; use --no-install, or disk template diskless",
-        ));
     }
     Ok(())
 }

@@ -11,8 +11,8 @@ use model::{Exception, JobId, NodeName, Uuid};
 
 use super::allocator::built_in::{Wish, choose};
 use super::allocator::{self, Allocator, Newcomer};
-use super::blueprint::{Blueprint, Making, asked};
-use super::{agent, info, launch, name, remove, warning};
+use super::blueprint::{Blueprint, Making, asked, installs};
+use super::{agent, info, launch, name, os, remove, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -83,6 +83,10 @@ impl LogicalUnit for InstanceCreate {
             let (_, instance) = blueprint.on(node, self, &config, making)?;
             let name = &blueprint.instance.name;
             name::check(name, self.name_check, self.ip_check && self.start).await?;
+            if let Some(first) = blueprint.disks.first().filter(|_| installs(self)) {
+                let file = os::disk_file(&config, &blueprint.instance.os)?;
+                os::fits(&context.source(), file, first.size)?;
+            }
             if !self.forthcoming {
                 agent::check_hypervisor(context, &node.name, &instance).await?;
             }
@@ -120,8 +124,13 @@ impl LogicalUnit for InstanceCreate {
             let config = context.config();
             (launch::disks(&config, &instance), config.settings_of(&instance).prealloc_wipe_disks)
         };
-        if let Err(not) = agent::make_disks(context, &node, disks, wipe).await? {
-            let failed = not.exception("Can't create the disks");
+        let first = disks.first().cloned().filter(|_| installs(&self));
+        let made_disks = agent::make_disks(context, &node, disks, wipe).await?;
+        let mut whole = made_disks.map_err(|not| not.exception("Can't create the disks"));
+        if let (Ok(()), Some(first)) = (&whole, first) {
+            whole = os::install(context, &node, &instance.os, first).await?;
+        }
+        if let Err(failed) = whole {
             undo(context, &instance).await?;
             return Err(failed.into());
         }

@@ -6,6 +6,7 @@ use model::NodeName;
 use model::instance::launch::{DiskLaunch, Launch, NicLaunch, OwnedRun};
 use model::instance::{Disk, Instance, InstanceSettings};
 
+use super::seed::seed;
 use crate::config::Config;
 
 /// A disk, filled.
@@ -37,16 +38,19 @@ pub(super) fn launch(config: &Config, instance: &Instance) -> Launch {
         network: nic.network.clone(),
         nicparams: settings.nic_of(nic),
     });
+    let hvparams = settings.hypervisor_of(instance);
+    let seed = seed(config, instance, &hvparams, &settings.system_of(instance));
     Launch {
         uuid: instance.uuid,
         name: instance.name.clone(),
         run: instance.runs,
         hypervisor: instance.hypervisor.clone(),
-        hvparams: settings.hypervisor_of(instance),
+        hvparams,
         beparams: settings.backend_of(instance),
         nics: nics.collect(),
         disks: disks(config, instance),
         paused: false,
+        seed,
     }
 }
 

@@ -24,7 +24,8 @@ use crate::agents::blobs::{SendError, Sending};
 use crate::config::{Config, ConfigChange};
 use crate::machines::rack::document::image_of;
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
-use magic::{HEAD_BYTES, Part};
+use magic::Part;
+pub(crate) use magic::{HEAD_BYTES, disk_bytes};
 
 /// Lines of a job's log that tell how far one file is at one node.
 const STEPS: u64 = 10;
@@ -99,7 +100,11 @@ impl LogicalUnit for ImageAdd {
 }
 
 fn parts(files: &ImageFiles) -> impl Iterator<Item = (Part, Blob)> {
-    let first = if matches!(files, ImageFiles::Uki(_)) { Part::Uki } else { Part::Kernel };
+    let first = match files {
+        ImageFiles::Uki(_) => Part::Uki,
+        ImageFiles::Linux { .. } => Part::Kernel,
+        ImageFiles::Disk(_) => Part::Disk,
+    };
     std::iter::once(first).chain((1..).map(Part::Initrd)).zip(files.blobs())
 }
 
@@ -123,6 +128,9 @@ impl Form for ImageAdd {
             ImageFiles::Uki(_) if parameters > 0 => Err(wrong(
                 "a unified kernel image holds its kernel parameters, and takes no others"
                     .to_owned(),
+            )),
+            ImageFiles::Disk(_) if parameters > 0 => Err(wrong(
+                "an image of a disk has its own boot loader, and takes no kernel parameters",
             )),
             ImageFiles::Linux { initrds, .. } if initrds.len() > INITRDS_MAX => {
                 let count = initrds.len();

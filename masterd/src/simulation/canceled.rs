@@ -126,6 +126,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_INSTANCE_SHUTDOWN", r#""instance_name": "i0""#),
     ("OP_INSTANCE_REBOOT", r#""instance_name": "i0", "reboot_type": "hard""#),
     ("OP_INSTANCE_SET_PARAMS", r#""instance_name": "i1", "disks": [["add", {"size": 1024}]]"#),
+    ("OP_INSTANCE_REINSTALL", r#""instance_name": "i1", "os_type": "image+debian""#),
     (
         "OP_INSTANCE_RENAME",
         r#""instance_name": "i1", "new_name": "i#", "name_check": false, "ip_check": false"#,

@@ -25,6 +25,21 @@ pub struct Launch {
     /// Whether it stands still at first.
     #[serde(default)]
     pub paused: bool,
+    /// What its guest is told of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<Seed>,
+}
+
+/// The texts that cloud-init in a guest reads (its data source NoCloud).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seed {
+    /// Which instance this is, and its name.
+    pub meta_data: String,
+    /// What is to be done at its first boot.
+    pub user_data: String,
+    /// Its addresses, in version 2 of cloud-init's form.
+    pub network_config: String,
 }
 
 /// A network interface, filled.

@@ -53,6 +53,8 @@ pub fn boot(servers: &[SocketAddr], machine: &RackMachine) -> String {
     let base = format!("http://{server}{FILES_PATH}/{serial}");
     let heading = format!("#!ipxe\necho {serial} ({role}) boots {id}\n");
     match files {
+        // The master names no disk to a machine.
+        ImageFiles::Disk(_) => format!("{heading}exit 1\n"),
         ImageFiles::Uki(uki) => format!("{heading}chain {base}/uki/{} || exit 1\n", uki.sha256),
         ImageFiles::Linux { kernel, initrds } => {
             let mut script =

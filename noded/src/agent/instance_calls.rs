@@ -5,9 +5,9 @@ use std::time::Duration;
 use model::instance::launch::{DiskLaunch, Sight, SightsKnown};
 use rpc::Failure;
 use rpc::calls::{
-    Control, DiskCreate, DiskGrow, DiskRemove, DiskRename, DiskSizes, Finish, HypervisorCheck,
-    INSTANCES_PER_NODE_MAX, InstanceAwaited, InstanceControl, InstanceFinish, InstanceReceive,
-    InstanceSeen, InstanceSend, InstanceStart, InstanceStop, RunSet, RunsEnded,
+    Control, DiskCreate, DiskGrow, DiskImage, DiskRemove, DiskRename, DiskSizes, Finish,
+    HypervisorCheck, INSTANCES_PER_NODE_MAX, InstanceAwaited, InstanceControl, InstanceFinish,
+    InstanceReceive, InstanceSeen, InstanceSend, InstanceStart, InstanceStop, RunSet, RunsEnded,
 };
 use stdx::daemon::chain;
 use virt::{Order, Storage, VirtError};
@@ -86,6 +86,15 @@ impl Agent {
     pub(super) async fn disk_create(&self, call: DiskCreate) -> Result<(), Failure> {
         // A new file holds nothing but zeros: there is nothing to wipe.
         self.with_disks(call.disks, Storage::create).await.map(drop)
+    }
+
+    pub(super) async fn disk_image(&self, call: DiskImage) -> Result<(), Failure> {
+        let DiskImage { disk, image } = call;
+        let Some(image) = self.blobs.path_of(image) else {
+            return Err(Failure::failed(format!("this node has no blob {image}")));
+        };
+        let write = move |storage: &Storage, disk: &_| storage.write_image(disk, &image);
+        self.with_disks(vec![disk], write).await.map(drop)
     }
 
     pub(super) async fn disk_remove(&self, call: DiskRemove) -> Result<(), Failure> {

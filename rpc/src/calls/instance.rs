@@ -2,6 +2,7 @@
 //! refuses one below the highest that it has seen, and answers as before where it was done already.
 
 use model::Uuid;
+use model::blob::BlobDigest;
 use model::instance::launch::{DiskLaunch, Launch, OwnedRun, Sight, SightsKnown};
 use model::instance::parameters::Parameters;
 use serde::{Deserialize, Serialize};
@@ -129,6 +130,15 @@ pub struct DiskCreate {
     pub disks: Vec<DiskLaunch>,
     /// Whether they are written over with zeros.
     pub wipe: bool,
+}
+
+/// Writes an image over all of a disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskImage {
+    pub disk: DiskLaunch,
+    /// A whole disk, raw or qcow2, which the agent has among its blobs.
+    pub image: BlobDigest,
 }
 
 /// Removes disks; those that are not there do no harm.

@@ -15,6 +15,7 @@ fn launch(number: u128, run: u64) -> Launch {
         nics: Vec::new(),
         disks: Vec::new(),
         paused: false,
+        seed: None,
     }
 }
 

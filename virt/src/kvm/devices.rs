@@ -71,8 +71,9 @@ impl<'a> Devices<'a> {
     pub(super) fn all(mut self, launch: &Launch) -> Result<(), PlanError> {
         let reserved = usize::try_from(self.parameters.number("kvm_pci_reservations"));
         let needed = launch.disks.len() + launch.nics.len();
+        let shared = reserved.unwrap_or(PORTS_MAX).max(needed).min(PORTS_MAX - 1);
         if self.has_ports {
-            self.ports(reserved.unwrap_or(PORTS_MAX).max(needed));
+            self.ports(shared + usize::from(launch.seed.is_some()));
         }
         self.device(json!({"driver": "virtio-rng-pci", "id": "random"}));
         if self.parameters.flag("balloon") {
@@ -93,6 +94,9 @@ impl<'a> Devices<'a> {
         for (number, nic) in launch.nics.iter().enumerate() {
             self.nic(number, nic)?;
         }
+        if launch.seed.is_some() {
+            self.seed(shared);
+        }
         Ok(())
     }
 
@@ -102,7 +106,7 @@ impl<'a> Devices<'a> {
 
     /// Ports into which disks and cards are put, also while the guest runs.
     fn ports(&mut self, count: usize) {
-        for port in 0..count.min(PORTS_MAX) {
+        for port in 0..count {
             let (slot, part) = (PORT_SLOT + port / PORTS_PER_SLOT, port % PORTS_PER_SLOT);
             self.device(json!({"driver": "pcie-root-port", "id": format!("port{port}"),
                 "bus": "pcie.0", "addr": format!("{slot:#x}.{part}"), "chassis": port + 1,
@@ -201,6 +205,17 @@ impl<'a> Devices<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The seed, behind all others: a guest names its disks in this order, and the first is its own.
+    fn seed(&mut self, port: usize) {
+        let file = self.words.set(Given::Seed);
+        self.content("seed", &file, true, false);
+        let mut device = json!({"driver": "virtio-blk-pci", "id": "seed-disk", "drive": "seed"});
+        if self.has_ports {
+            device["bus"] = format!("port{port}").into();
+        }
+        self.device(device);
     }
 
     /// The next place on a controller.

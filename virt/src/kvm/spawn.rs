@@ -30,6 +30,8 @@ const SHARED_USER: &str = "gantry-guest";
 const NOBODY: (u32, u32) = (65_534, 65_534);
 /// Mode of files that a guest writes and its operator reads.
 const LOG_MODE: u32 = 0o640;
+/// Mode of the seed: it may hold what nobody else is to know.
+const SEED_MODE: u32 = 0o600;
 /// Mode of memory in a file: it has no name, and QEMU opens it anew.
 const MEMORY_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::ROTH).union(Mode::WOTH);
 
@@ -119,6 +121,13 @@ fn open(
         }
         Given::Disk(disk) => kvm.storage.open(disk, disk.mode == DiskMode::ReadWrite)?.into(),
         Given::Image(path) => File::open(path).map_err(failed("open", path))?.into(),
+        Given::Seed => {
+            let path = kvm.path(uuid, RunFile::Seed);
+            let seed = launch.seed.as_ref().map(crate::seed::disk).transpose();
+            let seed = seed.map_err(failed("make", &path))?.unwrap_or_default();
+            stdx::atomic::write(&path, &seed, SEED_MODE).map_err(failed("write", &path))?;
+            File::open(&path).map_err(failed("open", &path))?.into()
+        }
         Given::Memory(directory) => {
             let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
             let file = rustix::fs::open(directory, flags, MEMORY_MODE);

@@ -23,6 +23,8 @@ pub(super) enum Given {
     Disk(DiskLaunch),
     /// A file that is read alone: a kernel, an image of a CD.
     Image(PathBuf),
+    /// The small disk that tells the guest who it is.
+    Seed,
     /// Memory in a file of this directory, which nobody else sees.
     Memory(PathBuf),
     /// A queue of the card with this place among those of the instance.

@@ -14,7 +14,7 @@ pub const PROGRAMS: &[&str] = &["ip", "qemu-system-x86_64", "objcopy", "xz"];
 const PACKAGES: &[&str] = &["busybox-static", "ovmf", "ipxe", "systemd-boot-efi"];
 /// Depends on the newest kernel for machines without hardware.
 const KERNEL: &str = "linux-image-cloud-amd64";
-/// Kernel modules that a guest needs for its network card, in the order of their loading.
+/// Kernel modules that a guest needs for its network card and its disks, in the order of their loading.
 const MODULES: &[&str] = &[
     "virtio_ring",
     "virtio",
@@ -24,13 +24,15 @@ const MODULES: &[&str] = &[
     "failover",
     "net_failover",
     "virtio_net",
+    "virtio_blk",
 ];
 /// Distance of sections of a unified kernel image.
 const SECTION_BYTES: u64 = 4_096;
 /// Mode of the programs in a guest.
 const PROGRAM: u32 = 0o755;
 
-/// The first program of a guest. It takes a lease, reports where its image told, and ends the guest.
+/// The first program of a guest. It takes a lease, reports where its image told, and ends the guest. With
+/// `gantry.root=DISK` it starts the system of a disk, and with `gantry.disks` it tells what disks hold.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp
 /bin/busybox --install -s /bin
@@ -42,6 +44,17 @@ for module in $(cat /modules/order); do
     [ -f /modules/$module.ko ] && insmod /modules/$module.ko
 done
 echo "GUEST runs: $(cat /proc/cmdline)"
+root=$(sed -n 's/.*gantry.root=\([^ ]*\).*/\1/p' /proc/cmdline)
+if [ -n "$root" ]; then
+    until [ -b $root ]; do sleep 0.1; done
+    mkdir /root && mount $root /root && exec switch_root /root /sbin/init
+fi
+if grep -q gantry.disks /proc/cmdline; then
+    for disk in /dev/vd?; do
+        head -c 524288 $disk | tr '\0' '\n' >/tmp/begin
+        echo "GUEST disk $disk:" $(grep -a -o 'GANTRY[-A-Za-z0-9]*\|"local-hostname":"[^"]*"' /tmp/begin)
+    done
+fi
 ip link set eth0 up
 udhcpc -i eth0 -n -q -s /udhcpc
 serial=$(cat /sys/class/dmi/id/product_serial)

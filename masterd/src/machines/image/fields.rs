@@ -45,10 +45,11 @@ pub const FIELDS: &[Field<ImageRow>] = fields! {
     "name", "Name", Text, "Name of the operating system",
         |r| Cell::normal(r.image.id.name.as_str());
     "version", "Version", Text, "Its version", |r| Cell::normal(r.image.id.version.as_str());
-    "kind", "Kind", Text, "`uki`, a unified kernel image, or `linux`, kernel and initrd", |r| {
+    "kind", "Kind", Text, "`uki`, a unified kernel image, `linux`, kernel and initrd, or `disk`", |r| {
         Cell::normal(match r.image.files {
             ImageFiles::Uki(_) => "uki",
             ImageFiles::Linux { .. } => "linux",
+            ImageFiles::Disk(_) => "disk",
         })
     };
     "size", "Size", Number, "Bytes of all its files",

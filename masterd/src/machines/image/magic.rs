@@ -2,7 +2,7 @@
 //! that boots it says so on its console.
 
 /// Bytes that are looked at: the headers of every kernel, and the mark of a CD at 32 KiB.
-pub(super) const HEAD_BYTES: u64 = 64 * 1024;
+pub(crate) const HEAD_BYTES: u64 = 64 * 1024;
 
 /// The part of an image that a file is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub(super) enum Part {
     Initrd(usize),
     /// A unified kernel image.
     Uki,
+    /// A whole disk.
+    Disk,
 }
 
 /// The format of a file.
@@ -28,12 +30,14 @@ enum Format {
     Kernel,
     /// An archive that a kernel unpacks as an initial file system.
     Archive,
+    /// The content of a disk.
+    Disk(&'static str),
     /// Something else, in words.
     Other(&'static str),
 }
 
 /// Marks of files, each with its place and its format. The first one that fits counts.
-const MARKS: [(usize, &[u8], Format); 27] = [
+const MARKS: [(usize, &[u8], Format); 31] = [
     (56, b"ARM\x64", Format::Kernel),
     (56, b"RSC\x05", Format::Kernel),
     (0, b"070701", Format::Archive),
@@ -60,16 +64,49 @@ const MARKS: [(usize, &[u8], Format); 27] = [
     (0, b"PK\x03\x04", Format::Other("a zip archive")),
     (0, b"!<arch>", Format::Other("an ar archive, such as a Debian package")),
     (0, b"\xed\xab\xee\xdb", Format::Other("an RPM package")),
-    (0, b"QFI\xfb", Format::Other("a qcow2 image of a disk")),
+    (0, QCOW2, Format::Disk("a qcow2 image of a disk")),
+    (0, b"KDMV", Format::Other("a VMDK image; `qemu-img convert -O qcow2` makes another one")),
+    (0, b"vhdxfile", Format::Other("a VHDX image; `qemu-img convert -O qcow2` makes another one")),
+    (
+        0x40,
+        b"\x7f\x10\xda\xbe",
+        Format::Other("a VDI image; `qemu-img convert -O qcow2` makes another one"),
+    ),
+    (0, b"XFSB", Format::Disk("an XFS file system")),
     (0, b"#!", Format::Other("a script")),
     (0, b"<!", Format::Other("a page of HTML")),
     (0, b"<html", Format::Other("a page of HTML")),
     (0, b"<?xml", Format::Other("an XML document")),
     (257, b"ustar", Format::Other("a tar archive")),
     (0x8001, b"CD001", Format::Other("an image of a CD")),
-    (510, b"\x55\xaa", Format::Other("an image of a disk")),
-    (0x438, b"\x53\xef", Format::Other("an ext file system")),
+    (510, b"\x55\xaa", Format::Disk("an image of a disk")),
+    (0x438, b"\x53\xef", Format::Disk("an ext file system")),
 ];
+
+/// The mark of qcow2.
+const QCOW2: &[u8] = b"QFI\xfb";
+
+/// The bytes of a disk whose image begins so: those of the file where it is raw.
+pub(crate) fn disk_bytes(head: &[u8], size: u64) -> u64 {
+    match head.starts_with(QCOW2) {
+        true => big_endian(head, 24).unwrap_or(u64::MAX),
+        false => size,
+    }
+}
+
+/// Refuses a disk whose content is not all in the file.
+fn whole_disk(head: &[u8]) -> Result<(), String> {
+    if head.starts_with(QCOW2) && big_endian(head, 8) != Some(0) {
+        return Err("The image has a backing file, which is not with it; \
+                    `qemu-img convert -O qcow2` makes one that is whole"
+            .to_owned());
+    }
+    Ok(())
+}
+
+fn big_endian(head: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_be_bytes(head.get(at..at + 8)?.try_into().ok()?))
+}
 
 /// Refuses a file of this size that begins so and is not what it is to be.
 ///
@@ -82,6 +119,7 @@ pub(super) fn check(part: Part, head: &[u8], size: u64) -> Result<(), String> {
         (Part::Kernel, Some(Format::Efi { .. } | Format::Kernel))
         | (Part::Initrd(_), Some(Format::Archive))
         | (Part::Uki, Some(Format::Efi { holds_linux: true, .. })) => true,
+        (Part::Disk, Some(Format::Disk(_))) => return whole_disk(head),
         _ => false,
     };
     if is_it { Ok(()) } else { Err(refusal(part, format.as_ref(), head, size)) }
@@ -101,6 +139,7 @@ fn refusal(part: Part, format: Option<&Format>, head: &[u8], size: u64) -> Strin
             "The unified kernel image".to_owned(),
             "an EFI program with the section `.linux`, as ukify makes it",
         ),
+        Part::Disk => ("The image".to_owned(), "a disk, raw or as qcow2"),
     };
     let is = match (part, format) {
         (_, Some(Format::Efi { cut: Some((section, end)), .. })) => {
@@ -114,11 +153,13 @@ fn refusal(part: Part, format: Option<&Format>, head: &[u8], size: u64) -> Strin
         (Part::Uki, Some(Format::Efi { .. } | Format::Kernel)) => {
             "a kernel, or another EFI program; a plain kernel is given by --kernel".to_owned()
         }
-        (Part::Initrd(_), Some(Format::Efi { .. } | Format::Kernel)) => {
+        (Part::Initrd(_) | Part::Disk, Some(Format::Efi { .. } | Format::Kernel)) => {
             "a kernel, or another EFI program".to_owned()
         }
-        (Part::Uki, Some(Format::Archive)) => "packed, or an initial file system".to_owned(),
-        (_, Some(Format::Other(what))) => (*what).to_owned(),
+        (Part::Uki | Part::Disk, Some(Format::Archive)) => {
+            "packed, or an initial file system".to_owned()
+        }
+        (_, Some(Format::Other(what) | Format::Disk(what))) => (*what).to_owned(),
         (_, None) if head.iter().all(|byte| *byte == 0) => "nothing but zeroes".to_owned(),
         // The others are what was to be there.
         (_, None | Some(Format::Efi { .. } | Format::Kernel | Format::Archive)) => {

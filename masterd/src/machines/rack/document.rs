@@ -121,10 +121,13 @@ pub(crate) fn parameters<'a>(
     image.parameters.iter().chain(others).chain(&machine.kernel_parameters)
 }
 
-/// The image that a target means: the version that it names, or the newest one.
+/// The image that a target means: the version that it names, or the newest one. No machine boots that of a
+/// disk.
 pub(crate) fn image_of<'a>(config: &'a Config, target: &BootTarget) -> Option<&'a Arc<Image>> {
     let BootTarget::Image { name, version } = target else { return None };
-    let versions = config.images.values().filter(|image| image.id.name == *name);
+    let boots =
+        |image: &&Arc<Image>| image.id.name == *name && !matches!(image.files, ImageFiles::Disk(_));
+    let versions = config.images.values().filter(boots);
     match version {
         Some(version) => versions.into_iter().find(|image| image.id.version == *version),
         None => versions.max_by(|a, b| (a.ctime, &a.id).cmp(&(b.ctime, &b.id))),

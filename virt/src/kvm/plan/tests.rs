@@ -41,6 +41,7 @@ fn launch(values: &[(&str, Value)]) -> Launch {
             params: Parameters::new(),
         }],
         paused: false,
+        seed: None,
     }
 }
 

@@ -1,0 +1,105 @@
+//! `gnt os`.
+
+use clap::Subcommand;
+use model::OpCode;
+use model::opcode::OsDiagnose;
+use serde_json::Value;
+
+use crate::error::CliError;
+use crate::output::say;
+use crate::python;
+use crate::session::Session;
+use crate::submit::JobArguments;
+
+/// The verbs of `gnt os`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Os {
+    /// List the operating systems that instances can have.
+    List {
+        /// Leave the heading out.
+        #[arg(long)]
+        no_headers: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Show variants and parameters of operating systems.
+    Info {
+        /// Only these.
+        names: Vec<String>,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Tell what each node has of the operating systems.
+    Diagnose {
+        #[command(flatten)]
+        job: JobArguments,
+    },
+}
+
+/// The fields that are asked for, in this order.
+const FIELDS: [&str; 5] = ["name", "variants", "valid", "parameters", "node_status"];
+
+/// Carries out one verb.
+pub(crate) fn run(verb: Os, session: &Session) -> Result<(), CliError> {
+    match verb {
+        Os::List { no_headers, job } => {
+            if !no_headers {
+                say("Name")?;
+            }
+            systems(&job, session)?.iter().try_for_each(|system| {
+                let variants = texts(&system[1]);
+                match variants.is_empty() {
+                    true => say(python::text(&system[0])),
+                    false => variants.iter().try_for_each(|variant| {
+                        say(format_args!("{}+{variant}", python::text(&system[0])))
+                    }),
+                }
+            })
+        }
+        Os::Info { names, job } => {
+            let all = systems(&job, session)?;
+            let name_of = |system: &Value| python::text(&system[0]);
+            let known = |name: &&String| all.iter().any(|system| name_of(system) == **name);
+            if let Some(unknown) = names.iter().find(|name| !known(name)) {
+                return Err(CliError::Usage(format!(
+                    "there is no operating system {unknown}; `gnt os list` shows them"
+                )));
+            }
+            let wanted = |system: &&Value| names.is_empty() || names.contains(&name_of(system));
+            all.iter().filter(wanted).try_for_each(|system| {
+                say(format_args!("{}:\n  - variants:", name_of(system)))?;
+                for variant in texts(&system[1]) {
+                    say(format_args!("    - {variant}"))?;
+                }
+                say("  - parameters:")?;
+                for parameter in system[3].as_array().into_iter().flatten() {
+                    let (name, about) = (python::text(&parameter[0]), python::text(&parameter[1]));
+                    say(format_args!("    - {name}: {about}"))?;
+                }
+                Ok(())
+            })
+        }
+        Os::Diagnose { job } => systems(&job, session)?.iter().try_for_each(|system| {
+            say(format_args!("OS: {}", python::text(&system[0])))?;
+            for (node, found) in system[4].as_object().into_iter().flatten() {
+                for place in found.as_array().into_iter().flatten() {
+                    let state = if place[1] == true { "valid" } else { "invalid" };
+                    let (path, words) = (python::text(&place[0]), python::text(&place[2]));
+                    say(format_args!("  Node: {node}, {path}: {state} ({words})"))?;
+                }
+            }
+            Ok(())
+        }),
+    }
+}
+
+fn systems(job: &JobArguments, session: &Session) -> Result<Vec<Value>, CliError> {
+    let output_fields = FIELDS.map(str::to_owned).to_vec();
+    let op = OsDiagnose { output_fields, names: Vec::new() };
+    let told = job.run(OpCode::OsDiagnose(op), session)?.unwrap_or_default();
+    Ok(told.as_array().cloned().unwrap_or_default())
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().map(python::text).collect()
+}

@@ -1,0 +1,63 @@
+//! Writes an operating system anew onto the first disk of an instance that stands still.
+
+use jobs::locks::Level;
+use model::error::ErrorCode;
+use model::instance::Instance;
+use model::opcode::InstanceReinstall;
+use model::{Exception, Uuid};
+
+use super::{find, launch, os, power, remove};
+use crate::config::{Config, ConfigChange};
+use crate::units::{Context, Failure, LogicalUnit, Wanted};
+
+impl LogicalUnit for InstanceReinstall {
+    type Plan = Uuid;
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        find::locks(level, config, &self.instance_name, self.instance_uuid.as_deref(), &[])
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Uuid, Failure> {
+        let config = context.config();
+        let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
+        power::is_whole(instance)?;
+        if instance.run.is_some() || power::is_alive(context, instance)? {
+            let text = format!("Instance {} is running, can not reinstall", instance.name);
+            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+        }
+        let after = with_system(self, instance);
+        let file = os::disk_file(&config, &after.os)?;
+        os::takes(&config.settings_of(instance).system_of(&after))?;
+        let disk = os::system_disk(config.disks_of(instance).map(AsRef::as_ref))?;
+        os::fits(&context.source(), file, disk.size)?;
+        Ok(instance.uuid)
+    }
+
+    async fn exec(self, uuid: Uuid, context: &mut Context) -> Result<(), Failure> {
+        context.point_of_no_return().await?;
+        let now = context.now();
+        // The record says first what is to be there: who reads it afterwards knows what was begun.
+        let (instance, disk) = context
+            .transact(move |config| {
+                let instance = remove::present(config, uuid)?;
+                let after = with_system(&self, instance).changed(now);
+                let settings = config.settings_of(instance);
+                let disk = os::system_disk(config.disks_of(instance).map(AsRef::as_ref))?;
+                let disk = launch::disk(disk, &settings);
+                Ok((vec![ConfigChange::Instance(after.clone())], (after, disk)))
+            })
+            .await?;
+        let (node, os) = (&instance.primary_node, &instance.os);
+        os::install(context, node, os, disk).await?.map_err(Failure::from)
+    }
+}
+
+/// An instance with the system and its parameters that are asked for.
+fn with_system(op: &InstanceReinstall, instance: &Instance) -> Instance {
+    let mut after = instance.clone();
+    if let Some(os) = op.os_type.as_ref().filter(|os| !os.is_empty()) {
+        after.os.clone_from(os);
+    }
+    after.osparams.extend(op.osparams.clone().unwrap_or_default());
+    after
+}

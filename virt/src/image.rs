@@ -1,0 +1,194 @@
+//! Writes images of disks onto disks: raw ones, and qcow2, without the holes.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+
+use imago::qcow2::Qcow2;
+use imago::{DenyImplicitOpenGate, FormatAccess, FormatDriverBuilder as _, Mapping};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+/// Bytes that are read at a time.
+const PIECE_BYTES: u64 = 1024 * 1024;
+/// Bytes that are left out where all of them are zero: a page of most file systems, some times over.
+const HOLE_BYTES: usize = 64 * 1024;
+/// The mark of qcow2.
+const QCOW2: &[u8] = b"QFI\xfb";
+
+/// An image that was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The disk is smaller.
+    #[error("the image is of a disk of {image} bytes, and this disk has {disk}")]
+    Large { image: u64, disk: u64 },
+    /// It does not read.
+    #[error("the image does not read")]
+    Read(#[source] io::Error),
+    /// The disk takes it not.
+    #[error("the disk cannot be written")]
+    Write(#[source] io::Error),
+}
+
+/// The content of an image, in pieces.
+enum Content {
+    Raw(File, u64),
+    /// One that refers to no other file: those that do are refused.
+    Qcow2(Box<FormatAccess<imago::file::File>>),
+}
+
+impl Content {
+    fn open(image: File) -> io::Result<Self> {
+        let mut mark = Vec::new();
+        (&image).take(4).read_to_end(&mut mark)?;
+        let size = image.metadata()?.len();
+        if mark != QCOW2 {
+            return Ok(Self::Raw(image, size));
+        }
+        let image = imago::file::File::try_from(image)?;
+        let image = Qcow2::<imago::file::File>::builder(image);
+        Ok(Self::Qcow2(Box::new(FormatAccess::new(image.open(DenyImplicitOpenGate::default())?))))
+    }
+
+    fn size(&self) -> u64 {
+        match self {
+            Self::Raw(_, size) => *size,
+            Self::Qcow2(image) => image.size(),
+        }
+    }
+
+    /// The next bytes that may be other than zero, at or behind an offset: where they begin, and how many
+    /// come in a row.
+    fn data(&self, from: u64) -> io::Result<Option<(u64, u64)>> {
+        let mut at = from;
+        while at < self.size() {
+            let (is_zero, length) = match self {
+                Self::Raw(image, size) => match seek(image, SeekFrom::Data(at)) {
+                    Ok(data) => {
+                        let hole = seek(image, SeekFrom::Hole(data))?;
+                        return Ok(Some((data, hole.min(*size) - data)));
+                    }
+                    // Nothing follows.
+                    Err(Errno::NXIO) => return Ok(None),
+                    Err(error) => return Err(error.into()),
+                },
+                Self::Qcow2(image) => {
+                    let (mapping, length) = image.get_mapping(at, image.size() - at)?;
+                    (matches!(mapping, Mapping::Zero { .. } | Mapping::Eof { .. }), length)
+                }
+            };
+            if !is_zero {
+                return Ok(Some((at, length)));
+            }
+            if length == 0 {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            at += length;
+        }
+        Ok(None)
+    }
+
+    fn read(&self, piece: &mut [u8], at: u64) -> io::Result<()> {
+        match self {
+            Self::Raw(image, _) => image.read_exact_at(piece, at),
+            Self::Qcow2(image) => image.read(piece, at),
+        }
+    }
+}
+
+/// Writes an image over all that a disk of `size` bytes has.
+///
+/// # Errors
+/// The disk is smaller, the image does not read, or the system says no.
+pub(crate) fn write(image: File, disk: &File, size: u64) -> Result<(), ImageError> {
+    let content = Content::open(image).map_err(ImageError::Read)?;
+    if content.size() > size {
+        return Err(ImageError::Large { image: content.size(), disk: size });
+    }
+    // What the disk had before must not show through holes of the image.
+    disk.set_len(0).and_then(|()| disk.set_len(size)).map_err(ImageError::Write)?;
+    let mut piece = vec![0; usize::try_from(PIECE_BYTES).unwrap_or(HOLE_BYTES)];
+    let mut at = 0;
+    while let Some((start, length)) = content.data(at).map_err(ImageError::Read)? {
+        at = start;
+        while at < start + length {
+            let count = usize::try_from((start + length - at).min(PIECE_BYTES));
+            let count = count.unwrap_or(HOLE_BYTES);
+            let piece = &mut piece[..count];
+            content.read(piece, at).map_err(ImageError::Read)?;
+            for part in piece.chunks(HOLE_BYTES) {
+                if part.iter().any(|byte| *byte != 0) {
+                    disk.write_all_at(part, at).map_err(ImageError::Write)?;
+                }
+                at += u64::try_from(part.len()).unwrap_or_default();
+            }
+        }
+    }
+    disk.sync_all().map_err(ImageError::Write)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Some data, a hole, and data at the end.
+    fn content() -> Vec<u8> {
+        let mut bytes = vec![0; 3 << 20];
+        bytes[10..20].fill(7);
+        bytes[(1 << 20)..(1 << 20) + 5000].fill(9);
+        let end = bytes.len();
+        bytes[end - 3..].fill(1);
+        bytes
+    }
+
+    fn disk(directory: &tempfile::TempDir) -> File {
+        let path = directory.path().join("disk");
+        stdx::atomic::write(&path, &[0xaa; 5000], 0o600).unwrap();
+        File::options().read(true).write(true).open(path).unwrap()
+    }
+
+    #[test]
+    fn a_raw_image_takes_the_place_of_all_that_was_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let raw = directory.path().join("raw");
+        stdx::atomic::write(&raw, &content(), 0o600).unwrap();
+        let disk = disk(&directory);
+        write(File::open(&raw).unwrap(), &disk, 4 << 20).unwrap();
+        let mut wanted = content();
+        wanted.resize(4 << 20, 0);
+        let mut had = vec![0; wanted.len()];
+        disk.read_exact_at(&mut had, 0).unwrap();
+        assert!(had == wanted);
+        let small = write(File::open(&raw).unwrap(), &disk, 2 << 20);
+        assert!(matches!(small, Err(ImageError::Large { image: 3_145_728, .. })));
+    }
+
+    #[test]
+    fn images_of_qcow2_are_read_packed_or_not_and_refer_to_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        stdx::atomic::write(path("raw").as_ref(), &content(), 0o600).unwrap();
+        let qemu_img = |words: &[&str]| match Command::new("qemu-img").args(words).output() {
+            Ok(ended) => assert!(ended.status.success(), "{ended:?}"),
+            Err(error) => panic!("qemu-img: {error}; `cargo xtask test install` brings it"),
+        };
+        for more in [&[][..], &["-c"], &["-o", "cluster_size=4k"]] {
+            let convert = ["convert", "-f", "raw", "-O", "qcow2"];
+            qemu_img(&[&convert, more, &[&path("raw"), &path("qcow2")]].concat());
+            let disk = disk(&directory);
+            write(File::open(path("qcow2")).unwrap(), &disk, 3 << 20).unwrap();
+            let mut had = content();
+            disk.read_exact_at(&mut had, 0).unwrap();
+            assert!(had == content(), "{more:?}");
+        }
+        let (base, over) = (path("qcow2"), path("over"));
+        qemu_img(&["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", &base, &over]);
+        let refused = write(File::open(over).unwrap(), &disk(&directory), 3 << 20);
+        assert!(matches!(refused, Err(ImageError::Read(_))), "{refused:?}");
+        stdx::atomic::write(path("rubbish").as_ref(), b"QFI\xfb and no more", 0o600).unwrap();
+        let refused = write(File::open(path("rubbish")).unwrap(), &disk(&directory), 3 << 20);
+        assert!(matches!(refused, Err(ImageError::Read(_))), "{refused:?}");
+    }
+}
