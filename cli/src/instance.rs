@@ -3,6 +3,7 @@
 mod add;
 mod batch;
 mod chosen;
+mod console;
 mod further;
 mod info;
 pub(crate) mod modify;

@@ -6,7 +6,7 @@ use model::opcode::OsDiagnose;
 use serde_json::Value;
 
 use crate::error::CliError;
-use crate::output::say;
+use crate::output::{say, say_json};
 use crate::python;
 use crate::session::Session;
 use crate::submit::JobArguments;
@@ -19,6 +19,9 @@ pub(crate) enum Os {
         /// Leave the heading out.
         #[arg(long)]
         no_headers: bool,
+        /// Print a JSON list with an object for each system.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -26,6 +29,9 @@ pub(crate) enum Os {
     Info {
         /// Only these.
         names: Vec<String>,
+        /// Print a JSON list with an object for each system.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -42,7 +48,8 @@ const FIELDS: [&str; 5] = ["name", "variants", "valid", "parameters", "node_stat
 /// Carries out one verb.
 pub(crate) fn run(verb: Os, session: &Session) -> Result<(), CliError> {
     match verb {
-        Os::List { no_headers, job } => {
+        Os::List { json: true, no_headers: _, job } => say_json(&objects(&systems(&job, session)?)),
+        Os::List { json: false, no_headers, job } => {
             if !no_headers {
                 say("Name")?;
             }
@@ -56,7 +63,7 @@ pub(crate) fn run(verb: Os, session: &Session) -> Result<(), CliError> {
                 }
             })
         }
-        Os::Info { names, job } => {
+        Os::Info { names, json, job } => {
             let all = systems(&job, session)?;
             let name_of = |system: &Value| python::text(&system[0]);
             let known = |name: &&String| all.iter().any(|system| name_of(system) == **name);
@@ -66,8 +73,13 @@ pub(crate) fn run(verb: Os, session: &Session) -> Result<(), CliError> {
                 )));
             }
             let wanted = |system: &&Value| names.is_empty() || names.contains(&name_of(system));
-            all.iter().filter(wanted).try_for_each(|system| {
-                say(format_args!("{}:\n  - variants:", name_of(system)))?;
+            let chosen: Vec<Value> = all.iter().filter(wanted).cloned().collect();
+            if json {
+                return say_json(&objects(&chosen));
+            }
+            chosen.iter().try_for_each(|system| {
+                say(format_args!("{}:", name_of(system)))?;
+                say("  - variants:")?;
                 for variant in texts(&system[1]) {
                     say(format_args!("    - {variant}"))?;
                 }
@@ -98,6 +110,15 @@ fn systems(job: &JobArguments, session: &Session) -> Result<Vec<Value>, CliError
     let op = OsDiagnose { output_fields, names: Vec::new() };
     let told = job.run(OpCode::OsDiagnose(op), session)?.unwrap_or_default();
     Ok(told.as_array().cloned().unwrap_or_default())
+}
+
+/// Systems as objects, by the names of their fields.
+fn objects(systems: &[Value]) -> Vec<Value> {
+    let object = |system: &Value| -> Value {
+        let fields = FIELDS.iter().enumerate();
+        fields.map(|(at, name)| ((*name).to_owned(), system[at].clone())).collect()
+    };
+    systems.iter().map(object).collect()
 }
 
 fn texts(list: &Value) -> Vec<String> {

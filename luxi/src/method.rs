@@ -26,7 +26,7 @@ use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-pub use args::{ExportPiece, Fields, JobChange, StagedSecret, Submission, What};
+pub use args::{ConsolePiece, ExportPiece, Fields, JobChange, StagedSecret, Submission, What};
 pub use class::{Access, Class};
 
 use crate::query::{Definitions, Filter, Table};
@@ -469,6 +469,18 @@ methods! {
         /// SHA-256 of the token.
         sha256: TokenDigest;
     ] -> Option<TokenGrant>;
+
+    /// Type on the console of an instance, and tell what it says from a place on.
+    Wait Operator GantryConsole [
+        /// Its name.
+        instance: String;
+        /// The input, in Base64; null for none.
+        input: Option<StagedSecret>;
+        /// The place from which on; null begins near the end of what it said.
+        from: Option<u64>;
+        /// Seconds to wait where it said nothing since, at most 20.
+        timeout: f64;
+    ] -> ConsolePiece;
 
     /// Answer what a ramdisk asked the front door by Ironic's API; between Gantry's own daemons.
     Change Administrator GantryRamdisk [

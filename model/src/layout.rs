@@ -33,6 +33,8 @@ pub const MASTER_USER: &str = "gantry-master";
 pub const NODE_USER: &str = "gantry-node";
 /// User that `rapi` runs as.
 pub const RAPI_USER: &str = "gantry-rapi";
+/// User of guests of QEMU for which no other one was named.
+pub const GUEST_USER: &str = "gantry-guest";
 /// Group of the daemons: may read the node's key.
 pub const DAEMON_GROUP: &str = "gantry-daemons";
 /// Group whose members administer the cluster.

@@ -476,6 +476,8 @@ impl Agent {
             Request::HypervisorCheck(call) => {
                 answer(call, async |call| instance_calls::hypervisor_check(&call)).await
             }
+            Request::ConsoleRead(call) => answer(call, |call| self.console_read(call)).await,
+            Request::ConsoleWrite(call) => answer(call, |call| self.console_write(call)).await,
             Request::DiskCreate(call) => answer(call, |call| self.disk_create(call)).await,
             Request::DiskImage(call) => answer(call, |call| self.disk_image(call)).await,
             Request::DiskRemove(call) => answer(call, |call| self.disk_remove(call)).await,

@@ -310,6 +310,10 @@ calls! {
         "run_set" RunSet -> RunsEnded, Normal, Changes, Fails, Bulk;
         /// Look whether a hypervisor takes parameters on this node.
         "hypervisor_check" HypervisorCheck -> (), Normal, Reads, Fails, Shared;
+        /// Tell what the console of an instance said, or wait until it says more.
+        "console_read" ConsoleRead -> ConsoleSaid, Fast, Reads, Fails, Shared;
+        /// Type on the console of an instance.
+        "console_write" ConsoleWrite -> (), Fast, Changes, Fails, Shared;
         /// Make disks of an instance; those that are there as wanted stay.
         "disk_create" DiskCreate -> (), Slow, Changes, Fails, Shared;
         /// Write an image over all of a disk.

@@ -180,6 +180,8 @@ impl Agent for MemoryAgent {
             | Request::RunSet(_)
             | Request::HypervisorCheck(_)
             | Request::DiskCreate(_)
+            | Request::ConsoleRead(_)
+            | Request::ConsoleWrite(_)
             | Request::DiskImage(_)
             | Request::DiskRemove(_)
             | Request::DiskGrow(_)

@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins
 //! background work, [`executor`] keeps kinds of work apart. Files are replaced whole by [`atomic`], and
-//! given to a daemon by [`owner`]. The wall clock here is [`mod@local_time`]; [`text`] makes text from
+//! given to a daemon by [`owner`]; [`file_changes`] waits for writes to one. The wall clock here is [`mod@local_time`]; [`text`] makes text from
 //! outside fit for a terminal or a log. The start and the end of every daemon are in [`daemon`];
 //! `metrics` (a feature) counts for Prometheus. Connections of a listener are bounded by [`admission`],
 //! lines of a log by [`throttle`]. The sockets that know their interface are in [`net`]; [`peer`] tells
@@ -16,6 +16,7 @@ pub mod atomic;
 pub mod clock;
 pub mod daemon;
 pub mod executor;
+pub mod file_changes;
 pub mod file_system;
 pub mod local_time;
 #[cfg(feature = "metrics")]

@@ -10,6 +10,7 @@ const LINE_BYTES_MAX: u64 = 4_096;
 const CTRL_C: char = '\u{3}';
 
 /// The terminal as it was.
+#[derive(Debug)]
 struct Before(Termios);
 
 impl Drop for Before {
@@ -17,6 +18,27 @@ impl Drop for Before {
         // A terminal that is gone needs it no more.
         tcsetattr(io::stdin(), OptionalActions::Now, &self.0).unwrap_or_default();
     }
+}
+
+/// A terminal that gives every key to its program at once and shows none, until it is dropped.
+#[derive(Debug)]
+pub struct Raw(
+    #[expect(dead_code, reason = "the terminal is as it was when this is dropped")] Before,
+);
+
+/// Makes the terminal of standard input raw; none where that is no terminal.
+///
+/// # Errors
+/// The terminal does not let itself be changed.
+pub fn raw() -> io::Result<Option<Raw>> {
+    if !io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    let before = Before(tcgetattr(io::stdin())?);
+    let mut raw = before.0.clone();
+    raw.make_raw();
+    tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+    Ok(Some(Raw(before)))
 }
 
 /// Asks by `prompt` for a line and reads it, not shown; none where standard input is no terminal.

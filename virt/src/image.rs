@@ -33,7 +33,7 @@ pub enum ImageError {
 /// The content of an image, in pieces.
 enum Content {
     Raw(File, u64),
-    /// One that refers to no other file: those that do are refused.
+    /// An image that refers to no other file; the library refuses one that does.
     Qcow2(Box<FormatAccess<imago::file::File>>),
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn write(image: File, disk: &File, size: u64) -> Result<(), ImageErro
     if content.size() > size {
         return Err(ImageError::Large { image: content.size(), disk: size });
     }
-    // What the disk had before must not show through holes of the image.
+    // The disk's old content must not show through holes of the image.
     disk.set_len(0).and_then(|()| disk.set_len(size)).map_err(ImageError::Write)?;
     let mut piece = vec![0; usize::try_from(PIECE_BYTES).unwrap_or(HOLE_BYTES)];
     let mut at = 0;

@@ -1,4 +1,7 @@
 //! The instances of this node: one thing at a time for each of them, each change durable before it is told.
+//! Those that are guests of QEMU are in `guests`.
+
+mod guests;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -14,17 +17,17 @@ use serde_json::json;
 use stdx::{Clock, Tasks};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, oneshot, watch};
 
+use crate::console::Consoles;
 use crate::fake::{End, Fake};
 use crate::hypervisor::is_here;
-use crate::kvm::{Guest, Kvm, Standing};
+use crate::kvm::{Guest, Kvm};
 use crate::records::{Records, io};
 use crate::runs::{Record, Runs};
 use crate::{Storage, VirtError};
+use guests::{moves, taken_over};
 
 /// Why a run of an earlier boot has ended.
 const NODE_RESTARTED: &str = "the node restarted";
-/// Why a run has ended whose process is gone.
-const PROCESS_ENDED: &str = "its process ended while the agent was away";
 /// Why a run has ended that was not whole when the agent ended.
 const AGENT_ENDED: &str = "the agent ended while it began";
 
@@ -55,6 +58,7 @@ struct Inner {
     kvm: Kvm,
     /// The guests of QEMU that live.
     guests: Mutex<HashMap<Uuid, Guest>>,
+    consoles: Consoles,
     boot_id: String,
     clock: Clock,
     tasks: Tasks,
@@ -99,8 +103,20 @@ impl Instances {
         let (news, _) = watch::channel(runs.lock().known().number);
         let (turns, taken) = (Mutex::default(), guests.clone());
         let guests = Mutex::new(guests);
-        let inner = Inner { records, runs, turns, news, fake, kvm, guests, boot_id, clock, tasks };
-        let instances = Self(Arc::new(inner));
+        let instances = Self(Arc::new(Inner {
+            records,
+            runs,
+            turns,
+            news,
+            fake,
+            kvm,
+            guests,
+            consoles: Consoles::default(),
+            boot_id,
+            clock,
+            tasks,
+        }));
+        instances.0.tasks.spawn("logs of consoles", instances.clone().cut_logs());
         for (uuid, guest) in taken {
             instances.follow(uuid, guest);
         }
@@ -162,85 +178,6 @@ impl Instances {
         let told = self.put(record.becomes(begun(launch), self.now()))?;
         self.end_by_itself(launch, end);
         Ok(told)
-    }
-
-    /// Starts a guest of QEMU, whose process is on record before it runs.
-    async fn guest(&self, launch: &Launch, record: &Record) -> Result<Told, VirtError> {
-        let mut with_process = record.clone();
-        let began = |process| {
-            with_process.process = Some(process);
-            self.put(with_process.clone()).map(drop)
-        };
-        let guest = self.0.kvm.start(launch, began).await?;
-        let told = self.put(with_process.becomes(begun(launch), self.now()))?;
-        self.0.guests.lock().insert(launch.uuid, guest.clone());
-        self.follow(launch.uuid, guest);
-        Ok(told)
-    }
-
-    /// Records what becomes of a guest of QEMU, until its process has ended.
-    fn follow(&self, uuid: Uuid, guest: Guest) {
-        let instances = self.clone();
-        self.0.tasks.spawn("record of a guest", async move {
-            let mut standing = guest.standing();
-            loop {
-                let now = standing.borrow_and_update().clone();
-                match instances.note(uuid, &guest, now).await {
-                    Ok(true) => {}
-                    Ok(false) => return,
-                    Err(error) => {
-                        tracing::warn!(%uuid, %error, "what became of a guest was not recorded");
-                    }
-                }
-                if standing.changed().await.is_err() {
-                    return;
-                }
-            }
-        });
-    }
-
-    /// Records how a guest stands; gives whether it lives.
-    async fn note(&self, uuid: Uuid, guest: &Guest, now: Standing) -> Result<bool, VirtError> {
-        let _turn = self.turn(uuid).await;
-        let record = self.get(uuid).filter(|record| record.process == Some(guest.process()));
-        let Some(record) = record.filter(Record::is_alive) else { return Ok(false) };
-        let ended = match now {
-            Standing::Alive(seen) => {
-                if record.seen != seen && seen != Seen::Starting {
-                    self.put(record.becomes(seen, self.now()))?;
-                }
-                return Ok(true);
-            }
-            Standing::Off => {
-                guest.end().await.map_err(|error| refused("end", &record, error.to_string()))?;
-                record.ended(Seen::Stopped, None, self.now())
-            }
-            Standing::Ended(why) => record.ended(Seen::Crashed, Some(why), self.now()),
-        };
-        self.0.guests.lock().remove(&uuid);
-        self.put(ended)?;
-        Ok(false)
-    }
-
-    /// The guest of QEMU that an instance is, if it is one that lives.
-    fn guest_of(&self, uuid: Uuid) -> Option<Guest> {
-        self.0.guests.lock().get(&uuid).cloned()
-    }
-
-    /// Ends what lives of an instance, after its guest had time to shut down.
-    async fn end_alive(&self, record: &Record, within: Duration) -> Result<(), VirtError> {
-        match self.guest_of(record.uuid) {
-            Some(guest) => {
-                guest.shut_down(within).await;
-                guest.end().await.map_err(|error| refused("end", record, error.to_string()))?;
-                self.0.guests.lock().remove(&record.uuid);
-            }
-            None if record.hypervisor() == Some("fake") => {
-                self.0.fake.shut_down(&record.name, within).await;
-            }
-            None => {}
-        }
-        Ok(())
     }
 
     /// Has an instance end by itself, as its script says.
@@ -470,35 +407,6 @@ impl Instances {
     fn tell(&self) {
         let number = self.0.runs.lock().known().number;
         self.0.news.send_if_modified(|news| std::mem::replace(news, number) != number);
-    }
-}
-
-/// Takes a guest of QEMU over from an earlier life of the agent.
-///
-/// # Errors
-/// It has ended; the text says so.
-fn taken_over(
-    kvm: &Kvm,
-    record: &Record,
-    guests: &mut HashMap<Uuid, Guest>,
-) -> Result<(), &'static str> {
-    if !record.is_alive() || record.hypervisor() != Some("kvm") {
-        return Ok(());
-    }
-    let process = record.process.ok_or(PROCESS_ENDED)?;
-    let guest = kvm.adopt(record.uuid, process, record.seen).ok_or(PROCESS_ENDED)?;
-    guests.insert(record.uuid, guest);
-    Ok(())
-}
-
-/// Refuses to move a guest whose hypervisor cannot in this version.
-fn moves(hypervisor: &str) -> Result<(), VirtError> {
-    match hypervisor {
-        "fake" => Ok(()),
-        other => {
-            let what = "move instances while they live";
-            Err(VirtError::NotYet { hypervisor: other.to_owned(), what })
-        }
     }
 }
 

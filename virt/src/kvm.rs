@@ -95,6 +95,16 @@ impl Kvm {
         PathBuf::from(format!("/proc/self/fd/{directory}/{uuid}.{ending}"))
     }
 
+    /// The log of an instance's console.
+    pub(crate) fn console_log(&self, uuid: Uuid) -> PathBuf {
+        self.path(uuid, RunFile::ConsoleLog)
+    }
+
+    /// The socket of its input.
+    pub(crate) fn console_socket(&self, uuid: Uuid) -> PathBuf {
+        self.path(uuid, RunFile::Console)
+    }
+
     /// Starts a guest: it runs, or stands still where the launch says so.
     ///
     /// `began` is told the process before the guest runs its first instruction.
@@ -198,7 +208,7 @@ impl Kvm {
     }
 }
 
-/// What this node can do for guests.
+/// Finds out how this node can help its guests.
 fn host() -> Host {
     let opens = |path: &str| File::options().read(true).write(true).open(path).is_ok();
     // The device alone says little: a kernel may have it where the processor cannot run a whole guest.

@@ -5,8 +5,10 @@
 //! run back.
 //!
 //! [`runs`] are the rules, `records` keeps them on disk, [`Instances`] does things by [`hypervisor`], and
-//! [`storage`] has the disks, which `image` fills; `seed` makes one that tells a guest who it is. The hypervisors are [`kvm`], which asks QEMU by `qmp`, and `fake`.
+//! [`storage`] has the disks, which `image` fills; `seed` makes one that tells a guest who it is. [`console`] is how one talks
+//! with a guest. The hypervisors are [`kvm`], which asks QEMU by `qmp`, and `fake`.
 
+pub mod console;
 mod error;
 pub mod hypervisor;
 mod image;

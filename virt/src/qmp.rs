@@ -228,7 +228,7 @@ fn take(
         Some(complaint) => Err(complaint.desc),
         None => Ok(message.answer.unwrap_or_default()),
     };
-    // Whoever asked may have given up.
+    // The asker may have given up.
     drop(reply.send(answer));
 }
 

@@ -8,6 +8,7 @@ use model::opcode::{
 };
 use serde_json::Value;
 
+use super::console;
 use crate::error::CliError;
 use crate::output::say;
 use crate::parameters::keys;
@@ -80,15 +81,26 @@ pub(crate) enum Further {
         #[command(flatten)]
         job: JobArguments,
     },
-    /// Tell how the console of an instance is reached.
+    /// Talk with an instance on its serial console; Ctrl-] ends that.
+    #[command(
+        after_help = "Where standard input is no terminal, it is typed, and the command ends with it."
+    )]
     Console {
         /// Its name.
         name: String,
-        /// Print what would be run.
+        /// Print the command by which Ganeti's clients reach it.
         #[arg(long)]
         show_cmd: bool,
         #[command(flatten)]
         job: JobArguments,
+    },
+    /// Print what an instance wrote to its serial console, as far as it is kept.
+    Log {
+        /// Its name.
+        name: String,
+        /// Go on with what it writes; Ctrl-C ends that.
+        #[arg(short, long)]
+        follow: bool,
     },
     /// Take an instance to a node of another group, by a job.
     ChangeGroup {
@@ -158,11 +170,13 @@ impl Further {
                 let op = InstanceDeactivateDisks { instance_name: name, instance_uuid, force };
                 job.run(OpCode::InstanceDeactivateDisks(op), session).map(drop)
             }
-            Self::Console { name, show_cmd: _, job } => {
+            Self::Console { name, show_cmd: true, job } => {
                 let op = InstanceConsole { instance_name: name, instance_uuid };
                 let told = job.run(OpCode::InstanceConsole(op), session)?.unwrap_or_default();
-                say(told.get("message").and_then(Value::as_str).unwrap_or_default().trim_end())
+                say(console::command(&told))
             }
+            Self::Console { name, show_cmd: false, job: _ } => console::talk(&name, session),
+            Self::Log { name, follow } => console::log(&name, follow, session),
             Self::ChangeGroup { name, groups, iallocator, early_release, job } => {
                 let op = InstanceChangeGroup {
                     instance_name: name,

@@ -120,6 +120,15 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
+/// A piece of what a console said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct ConsolePiece {
+    /// The place of its first byte among all that the console ever said.
+    pub offset: u64,
+    /// Its bytes, in Base64 (RFC 4648); none where nothing was said.
+    pub data: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct ExportPiece {
     /// Its bytes, in Base64 (RFC 4648).

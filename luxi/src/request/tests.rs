@@ -17,7 +17,7 @@ fn args(method: &str, args: &str) -> Result<Request, String> {
 #[test]
 fn the_table_is_that_of_ganeti_and_ours() {
     let names: Vec<_> = Request::TABLE.iter().map(|entry| entry.0).collect();
-    assert_eq!(names.len(), 25 + 17);
+    assert_eq!(names.len(), 25 + 18);
     let find = |name: &str| Request::TABLE.iter().find(|entry| entry.0 == name).unwrap();
     assert_eq!(find("CancelJob").1, "[job_id, kill = false]");
     assert_eq!(find("QueryClusterInfo").1, "[]");
@@ -56,6 +56,7 @@ fn one_request_of_each_method_reads() {
         ("QueryConfigValues", r#"[["drain_flag"]]"#.to_owned()),
         ("QueryClusterInfo", "[]".to_owned()),
         ("QueryTags", r#"["cluster",null]"#.to_owned()),
+        ("GantryConsole", r#"["web1","bHM=",null,0.5]"#.to_owned()),
         ("SetDrainFlag", "[true]".to_owned()),
         ("SetWatcherPause", "[null]".to_owned()),
         ("SetWatcherPause", "[1700000000.5]".to_owned()),

@@ -335,7 +335,8 @@ impl Kind {
 
 /// Whether a request may change something: one that waits may, too.
 const fn changes(request: &Request) -> bool {
-    matches!(request.class(), Class::Change) || matches!(request, Request::AutoArchiveJobs(_))
+    matches!(request.class(), Class::Change)
+        || matches!(request, Request::AutoArchiveJobs(_) | Request::GantryConsole(_))
 }
 
 impl Service for LuxiRouter {

@@ -1,5 +1,6 @@
 //! The master's side of LUXI: every method of the table answered by one match.
 
+mod console;
 mod files;
 mod filters;
 mod jobs;
@@ -194,6 +195,7 @@ impl LuxiService {
             }
             Request::GantryBootDocument(call) => answer(call, async |c| self.document(&c)).await,
             Request::GantryToken(call) => answer(call, async |c| self.token(c)).await,
+            Request::GantryConsole(call) => answer(call, |c| self.console(c)).await,
             Request::GantryRamdisk(call) => answer(call, |c| self.ramdisk(c, &caller)).await,
         }
     }
@@ -423,6 +425,8 @@ pub(crate) fn changed_by(request: &Request) -> Option<String> {
         | Request::GantryNetworkFiles(_)
         | Request::GantryBootDocument(_)
         | Request::GantryToken(_)
+        // Every key that is typed would be a line.
+        | Request::GantryConsole(_)
         // Heartbeats come some hundred times a second; the ones with news are logged.
         | Request::GantryRamdisk(_) => return None,
         Request::GantryDiskKey(call) => {

@@ -10,6 +10,7 @@ use model::instance::launch::Sight;
 use model::instance::parameters::{self, Change, Parameters};
 use model::instance::state::{AdminState, NodeState, Seen};
 use model::instance::{Disk, Instance, InstanceSettings, Nic};
+use model::layout::Layout;
 use model::{NodeName, Timestamp};
 use serde_json::{Value, json as value};
 
@@ -179,6 +180,15 @@ impl InstanceRow {
 
 /// How the console of an instance that lives is reached, as Ganeti's clients know it.
 pub(super) fn console(instance: &Instance) -> Value {
+    if instance.hypervisor == "kvm" {
+        let socket = Layout::default().instances().join(format!("{}.console", instance.uuid));
+        let socket = format!("UNIX-CONNECT:{}", socket.display());
+        return value!({
+            "kind": "ssh", "instance": instance.name, "message": null,
+            "host": instance.primary_node, "port": null, "user": "root",
+            "command": ["socat", "STDIO,raw,echo=0,escape=0x1d", socket], "display": null,
+        });
+    }
     let message = format!("Console not available for {} hypervisor\n", instance.hypervisor);
     value!({
         "kind": "msg", "instance": instance.name, "message": message, "host": null, "port": null,

@@ -1,4 +1,4 @@
-//! Core: operating systems of instances. This version has one, `image`, whose variants are the images of disks
+//! Operating systems of instances. This version has one, `image`, whose variants are the images of disks
 //! that were uploaded: `image+NAME` is the newest version of one, `image+NAME/VERSION` that one.
 
 use std::collections::BTreeMap;

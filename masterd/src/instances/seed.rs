@@ -30,7 +30,11 @@ pub(super) fn seed(
             let short = hostname.split('.').next().unwrap_or(hostname);
             let keys: Vec<&str> = text("ssh_keys").into_iter().flat_map(str::lines).collect();
             // JSON is YAML, too, and needs no rules of its own for what is between quotes.
-            let told = json!({"hostname": short, "fqdn": hostname, "ssh_authorized_keys": keys});
+            let mut told = json!({"hostname": short, "fqdn": hostname});
+            // Cloud-init warns of an empty list.
+            if !keys.is_empty() {
+                told["ssh_authorized_keys"] = keys.into();
+            }
             format!("#cloud-config\n{told}\n")
         }
     };

@@ -25,7 +25,7 @@ pub struct Launch {
     /// Whether it stands still at first.
     #[serde(default)]
     pub paused: bool,
-    /// What its guest is told of itself.
+    /// The texts that tell its guest about itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<Seed>,
 }
@@ -36,7 +36,7 @@ pub struct Launch {
 pub struct Seed {
     /// Which instance this is, and its name.
     pub meta_data: String,
-    /// What is to be done at its first boot.
+    /// The work for its first boot.
     pub user_data: String,
     /// Its addresses, in version 2 of cloud-init's form.
     pub network_config: String,

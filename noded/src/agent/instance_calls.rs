@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use model::instance::launch::{DiskLaunch, Sight, SightsKnown};
-use rpc::Failure;
 use rpc::calls::{
-    Control, DiskCreate, DiskGrow, DiskImage, DiskRemove, DiskRename, DiskSizes, Finish,
-    HypervisorCheck, INSTANCES_PER_NODE_MAX, InstanceAwaited, InstanceControl, InstanceFinish,
-    InstanceReceive, InstanceSeen, InstanceSend, InstanceStart, InstanceStop, RunSet, RunsEnded,
+    CONSOLE_INPUT_MAX, CONSOLE_WAIT_MS_MAX, ConsoleRead, ConsoleSaid, ConsoleWrite, Control,
+    DiskCreate, DiskGrow, DiskImage, DiskRemove, DiskRename, DiskSizes, Finish, HypervisorCheck,
+    INSTANCES_PER_NODE_MAX, InstanceAwaited, InstanceControl, InstanceFinish, InstanceReceive,
+    InstanceSeen, InstanceSend, InstanceStart, InstanceStop, RunSet, RunsEnded,
 };
+use rpc::{Failure, FailureKind};
 use stdx::daemon::chain;
 use virt::{Order, Storage, VirtError};
 
@@ -81,6 +84,27 @@ impl Agent {
         }
         let ended = self.instances.set(&call.owned).await;
         ended.map(|ended| RunsEnded { ended }).map_err(|error| failed(&error))
+    }
+
+    pub(super) async fn console_read(&self, call: ConsoleRead) -> Result<ConsoleSaid, Failure> {
+        let ConsoleRead { uuid, from, wait_ms } = call;
+        let within = Duration::from_millis(wait_ms.min(CONSOLE_WAIT_MS_MAX).into());
+        let said = self.instances.console_output(uuid, from, within).await;
+        let said = said.map_err(|error| failed(&error))?;
+        Ok(ConsoleSaid { offset: said.offset, data: STANDARD.encode(said.data) })
+    }
+
+    pub(super) async fn console_write(&self, call: ConsoleWrite) -> Result<(), Failure> {
+        if call.input.len() > CONSOLE_INPUT_MAX {
+            let text =
+                format!("{} characters; at most {CONSOLE_INPUT_MAX} are typed", call.input.len());
+            return Err(Failure::new(FailureKind::Malformed, text));
+        }
+        let input = STANDARD.decode(&call.input);
+        let input =
+            input.map_err(|error| Failure::new(FailureKind::Malformed, error.to_string()))?;
+        let typed = self.instances.console_input(call.uuid, input).await;
+        typed.map_err(|error| failed(&error))
     }
 
     pub(super) async fn disk_create(&self, call: DiskCreate) -> Result<(), Failure> {

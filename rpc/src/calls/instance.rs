@@ -100,6 +100,48 @@ pub struct InstanceSeen {
     pub sight: Sight,
 }
 
+/// Asks what the console of an instance said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsoleRead {
+    pub uuid: Uuid,
+    /// The place from which on; none begins near its end.
+    pub from: Option<u64>,
+    /// Milliseconds to wait where it said nothing since, at most [`CONSOLE_WAIT_MS_MAX`].
+    pub wait_ms: u32,
+}
+
+/// Longest wait for a console: below the limit of the call.
+pub const CONSOLE_WAIT_MS_MAX: u32 = 20_000;
+
+/// The words of a console.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsoleSaid {
+    /// The place of the first byte among all that it ever said.
+    pub offset: u64,
+    /// In Base64.
+    pub data: String,
+}
+
+/// Types on the console of an instance.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsoleWrite {
+    pub uuid: Uuid,
+    /// In Base64, at most [`CONSOLE_INPUT_MAX`] characters.
+    pub input: String,
+}
+
+impl std::fmt::Debug for ConsoleWrite {
+    /// Without the input: it may be a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConsoleWrite").field("uuid", &self.uuid).finish_non_exhaustive()
+    }
+}
+
+/// Longest input at a time: a page of pasted text.
+pub const CONSOLE_INPUT_MAX: usize = 16 * 1024;
+
 /// Tells a node which runs it has; what else lives there is ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,5 +1,6 @@
 //! Instances that are real guests: QEMU without hardware, a kernel with a shell.
 
+use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
@@ -153,6 +154,16 @@ fn a_guest_outlives_its_agent() {
     cluster.start_agent(&cluster.master);
     node.wait_for("web1", "status", "running");
     assert_eq!(node.process("web1"), process);
+    // Two ways to the console: what was said, and what is typed.
+    let said = cluster.gnt("instance log web1");
+    assert!(said.ok().contains("GUEST runs: gantry.stays"), "{said:?}");
+    let shown = cluster.gnt("instance console --show-cmd web1");
+    assert!(shown.ok().contains("ssh -t root@n1.example socat STDIO"), "{shown:?}");
+    let mut talk = cluster.gnt_command("instance console web1");
+    talk.stdin(File::open(cluster.write("typed", "hello\n")).unwrap());
+    let talked = talk.output().unwrap();
+    assert!(talked.status.success(), "{talked:?}");
+    node.wait_for_console("web1", "GUEST hears hello", 1);
     cluster.gnt("instance reboot -t soft web1").ok();
     node.wait_for_console("web1", "GUEST runs", 2);
     assert_eq!(node.process("web1"), process);
@@ -190,9 +201,8 @@ fn an_instance_is_made_of_an_image_and_told_who_it_is() {
     for line in ["link add br0 type bridge", "link set rack0 master br0", "link set br0 up"] {
         run(with(Command::new("ip"), &[&["-n", &wire.rack], &words(line)[..]].concat())).ok();
     }
-    for line in ["addr add 10.69.0.9/26 dev eth0"] {
-        run(with(Command::new("ip"), &[&["-n", &wire.client], &words(line)[..]].concat())).ok();
-    }
+    let address = ["-n", &wire.client, "addr", "add", "10.69.0.9/26", "dev", "eth0"];
+    run(with(Command::new("ip"), &address)).ok();
     let dhcp = "--no-daemon --port=0 --interface=eth0 --bind-interfaces --no-ping --leasefile-ro \
                 --dhcp-range=10.69.0.40,10.69.0.50,1h";
     let dnsmasq = with(needs::command("dnsmasq"), &words(dhcp));
@@ -247,14 +257,23 @@ fn a_debian_starts_from_its_image_and_takes_its_name_from_cloud_init() {
     run(with(Command::new(words(&make)[0]), &words(&make)[1..])).ok();
     cluster.gnt(&format!("image upload debian/12 --disk {}", file.display())).ok();
     std::fs::remove_file(&file).unwrap();
-    let arguments = "kernel_args=gantry.root=/dev/vda datasource_list=[NoCloud]";
+    let arguments = "kvm:kernel_args=gantry.root=/dev/vda datasource_list=[NoCloud]";
     let line = format!(
         "instance add -t file --disk 0:size=3G --ignore-ipolicy -B memory=1G -o image+debian --no-nics \
          --no-name-check --no-ip-check -n {MASTER} deb1.example -H"
     );
     run(with(cluster.gnt_command(&line), &[arguments])).ok();
     let limit = 5 * PATIENCE;
-    wait_for("deb1 to ask for a login", limit, || {
-        node.console("deb1").contains("deb1 login:").then_some(())
+    wait_for("cloud-init in deb1", limit, || {
+        node.console("deb1").contains("Datasource DataSourceNoCloud [seed=/dev/vdb]").then_some(())
     });
+    assert!(!node.console("deb1").contains("Invalid cloud-config"));
+    let disk = std::fs::read_dir(node.cluster.dir().join("disks/file/deb1.example")).unwrap();
+    let disk = disk.flatten().next().unwrap().path();
+    wait_for("its name on its disk", PATIENCE, || {
+        let mut look = Command::new("debugfs");
+        look.args(["-c", "-R", "cat /etc/hostname"]).arg(&disk);
+        (run(look).ok() == "deb1\n").then_some(())
+    });
+    cluster.gnt("instance remove -f --shutdown-timeout 0 deb1").ok();
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use model::layout::{
-    ADMIN_GROUP, DAEMON_GROUP, Layout, MASTER_USER, NODE_USER, OPERATOR_GROUP, RAPI_USER,
-    READ_GROUP,
+    ADMIN_GROUP, DAEMON_GROUP, GUEST_USER, Layout, MASTER_USER, NODE_USER, OPERATOR_GROUP,
+    RAPI_USER, READ_GROUP,
 };
 
 use crate::source;
@@ -64,7 +64,7 @@ fn users_are_those_of_the_layout() {
         let lines = rows(&text).filter(|row| row[0] == kind);
         lines.map(|row| row[1].clone()).collect()
     };
-    assert_eq!(named("u"), [MASTER_USER, NODE_USER, RAPI_USER]);
+    assert_eq!(named("u"), [MASTER_USER, NODE_USER, RAPI_USER, GUEST_USER]);
     assert_eq!(named("g"), [DAEMON_GROUP, ADMIN_GROUP, OPERATOR_GROUP, READ_GROUP]);
     let members: Vec<(String, String)> = rows(&text)
         .filter(|row| row[0] == "m")

@@ -91,7 +91,7 @@ impl Guest {
     /// It does not go.
     pub(crate) async fn end(&self) -> io::Result<()> {
         let process = self.process();
-        // One that does not answer, or does not go, is killed.
+        // A process that does not answer, or does not go, is killed.
         if self.0.qmp.ask_within("quit", json!({}), QUIT).await.is_ok()
             && matches!(timeout(QUIT, process.ended()).await, Ok(Ok(())))
         {

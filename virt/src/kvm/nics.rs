@@ -64,9 +64,11 @@ async fn card(launch: &Launch, nic: &NicLaunch, handle: &Handle) -> Result<Card,
         }
     };
     let mode = nic.nicparams.get("mode").and_then(Value::as_str).unwrap_or_default();
-    if mode != "bridged" {
-        let why = format!("cards of mode {mode} are not made by this version, only bridged ones");
-        return Err(failed("a card")(why));
+    let vlan = nic.nicparams.get("vlan").and_then(Value::as_str).unwrap_or_default();
+    if mode != "bridged" || !vlan.is_empty() {
+        let why =
+            format!("this version makes bridged cards without a VLAN, not {mode} ones {vlan}");
+        return Err(failed("a card")(why.trim_end().to_owned()));
     }
     let bridge = nic.nicparams.get("link").and_then(Value::as_str).unwrap_or_default();
     let has_headers = parameters.flag("vnet_hdr") && parameters.text("nic_type") == "paravirtual";

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::devices::Devices;
 use super::words::{Filled, Given, Words, escaped};
 
-/// What a node can do for guests.
+/// The help that a node has for guests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Host {
     /// Whether its processor runs guests, through `/dev/kvm`.
@@ -20,9 +20,9 @@ pub struct Host {
 /// The user that QEMU is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RunAs {
-    /// One that all guests share.
+    /// The user that all guests share.
     Shared,
-    /// One that the operator names.
+    /// A user that the operator names.
     Named(String),
 }
 

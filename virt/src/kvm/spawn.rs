@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use command_fds::{CommandFdExt as _, FdMapping};
 use model::instance::disk::DiskMode;
 use model::instance::launch::Launch;
+use model::layout::GUEST_USER;
 use rustix::fs::{Mode, OFlags};
 
 use super::devices::queues;
@@ -24,8 +25,6 @@ use crate::records::io as failed;
 
 /// Programs that QEMU's start needs, and nothing of the agent's own environment.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// The user of guests of which none other was named, if the machine has it.
-const SHARED_USER: &str = "gantry-guest";
 /// The user and group of nobody in particular (Debian's `nobody` and `nogroup`).
 const NOBODY: (u32, u32) = (65_534, 65_534);
 /// Mode of files that a guest writes and its operator reads.
@@ -88,7 +87,7 @@ fn groups() -> Result<String, VirtError> {
 /// The user and the group that QEMU gets.
 fn ids(user: &RunAs) -> Result<(u32, u32), VirtError> {
     let name = match user {
-        RunAs::Shared => SHARED_USER,
+        RunAs::Shared => GUEST_USER,
         RunAs::Named(name) => name,
     };
     let found = nix::unistd::User::from_name(name)

@@ -14,9 +14,9 @@ pub(super) const FIRST_DESCRIPTOR: i32 = 3;
 pub(super) enum Given {
     /// The listening socket of the monitor.
     Monitor,
-    /// That of the serial console.
+    /// The listening socket of the serial console.
     Console,
-    /// That of the agent in the guest.
+    /// The listening socket of the agent in the guest.
     GuestAgent,
     /// The file with what the guest wrote to its serial console.
     ConsoleLog,

@@ -54,6 +54,8 @@ const SYSTEM: &[(&str, &str)] = &[
     ("gantry-rapi.default", "etc/default/gantry-rapi"),
     // For machines that have Ganeti's own clients, and so not the package that installs it.
     ("ganeti-socket.conf", "usr/share/doc/gantry/examples/ganeti-socket.conf"),
+    // For nodes that run guests: the agent needs more rights there than elsewhere.
+    ("gantry-noded-guests.conf", "usr/share/doc/gantry/examples/gantry-noded-guests.conf"),
 ];
 
 /// Has the master listen where Ganeti's tools look.
@@ -163,7 +165,7 @@ fn main(
         relations: vec![
             ("Depends", format!("{libc}, systemd (>= 247), init-system-helpers (>= 1.54)")),
             ("Recommends", "ipmitool, ipxe, logrotate".to_owned()),
-            ("Suggests", "gantry-ganeti-names, prometheus".to_owned()),
+            ("Suggests", "gantry-ganeti-names, prometheus, qemu-system-x86".to_owned()),
         ],
         summary: "cluster manager: bare machines to running work by one durable job queue",
         description: "Master daemon, agent, HTTPS front door and command line. A machine is master or node only after\n\

@@ -14,7 +14,7 @@ pub const PROGRAMS: &[&str] = &["ip", "qemu-system-x86_64", "objcopy", "xz"];
 const PACKAGES: &[&str] = &["busybox-static", "ovmf", "ipxe", "systemd-boot-efi"];
 /// Depends on the newest kernel for machines without hardware.
 const KERNEL: &str = "linux-image-cloud-amd64";
-/// Kernel modules that a guest needs for its network card and its disks, in the order of their loading.
+/// Kernel modules that a guest needs for its network card, its disks and the seed of cloud-init, in the order of their loading.
 const MODULES: &[&str] = &[
     "virtio_ring",
     "virtio",
@@ -25,6 +25,10 @@ const MODULES: &[&str] = &[
     "net_failover",
     "virtio_net",
     "virtio_blk",
+    "fat",
+    "vfat",
+    "nls_cp437",
+    "nls_ascii",
 ];
 /// Distance of sections of a unified kernel image.
 const SECTION_BYTES: u64 = 4_096;
@@ -47,7 +51,7 @@ echo "GUEST runs: $(cat /proc/cmdline)"
 root=$(sed -n 's/.*gantry.root=\([^ ]*\).*/\1/p' /proc/cmdline)
 if [ -n "$root" ]; then
     until [ -b $root ]; do sleep 0.1; done
-    mkdir /root && mount $root /root && exec switch_root /root /sbin/init
+    mkdir -p /root && mount $root /root && exec switch_root /root /sbin/init
 fi
 if grep -q gantry.disks /proc/cmdline; then
     for disk in /dev/vd?; do
@@ -63,6 +67,7 @@ api=$(sed -n 's/.*ipa-api-url=\([^ ,]*\).*/\1/p' /proc/cmdline)
 report=$(sed -n 's/.*gantry.up=\([^ ]*\).*/\1/p' /proc/cmdline)
 [ -n "$report" ] || report=http://$(cat /tmp/server):10080/api/v1/boot/machines/$serial/up
 wget -q -O - "$report" && echo "GUEST reported"
+grep -q gantry.stays /proc/cmdline && while read -r line; do echo "GUEST hears $line"; done
 grep -q gantry.stays /proc/cmdline && while :; do sleep 3600; done
 poweroff -f
 "#;
@@ -176,7 +181,8 @@ fn is_current(place: &Path) -> bool {
     let holds = |name: &str, text: &str| {
         fs::read(place.join("initrd.d").join(name)).is_ok_and(|had| had == text.as_bytes())
     };
-    holds("init", INIT) && holds("agent", AGENT)
+    let order = MODULES.join("\n");
+    holds("init", INIT) && holds("agent", AGENT) && holds("modules/order", &order)
 }
 
 fn file(path: &Path, error: io::Error) -> GuestError {

@@ -1,0 +1,152 @@
+//! `gnt instance console` and `log`: serial consoles, by way of the master.
+
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use luxi::Client;
+use luxi::method::{ConsolePiece, GantryConsole, StagedSecret};
+use model::Secret;
+use serde_json::Value;
+
+use crate::error::CliError;
+use crate::output::warn;
+use crate::python;
+use crate::session::Session;
+
+/// The key that ends a talk, as with telnet and `virsh`: Ctrl-].
+const END: u8 = 0x1d;
+/// Seconds of one question about what the guest says.
+const WAIT: f64 = 10.0;
+/// Bytes that are typed at a time.
+const TYPED_BYTES: usize = 4096;
+/// Bytes that a talk begins with: the prompt that waits, and some lines before it.
+const BEFORE_BYTES: usize = 1024;
+
+/// The command by which Ganeti's clients reach a console, or why there is none.
+pub(super) fn command(told: &Value) -> String {
+    let Some(command) = told["command"].as_array() else {
+        return told["message"].as_str().unwrap_or_default().trim_end().to_owned();
+    };
+    let words: Vec<String> = command.iter().map(python::text).collect();
+    let (user, host) = (python::text(&told["user"]), python::text(&told["host"]));
+    format!("ssh -t {user}@{host} {}", words.join(" "))
+}
+
+/// Prints what an instance said.
+pub(super) fn log(name: &str, follow: bool, session: &Session) -> Result<(), CliError> {
+    let mut client = session.connect()?;
+    let mut from = 0;
+    loop {
+        let timeout = if follow { WAIT } else { 0.0 };
+        let (next, said) = asked(session, &mut client, question(name, None, Some(from), timeout))?;
+        if said.is_empty() && !follow {
+            return Ok(());
+        }
+        from = next;
+        // A log is read later than it was meant for: no word of a guest is to move the reader's terminal.
+        match io::stdout().is_terminal() {
+            true => {
+                let said = String::from_utf8_lossy(&said).replace('\r', "");
+                print(stdx::text::lines(&said).as_bytes())?;
+            }
+            false => print(&said)?,
+        }
+    }
+}
+
+/// Passes keys to an instance, and shows what it says.
+pub(super) fn talk(name: &str, session: &Session) -> Result<(), CliError> {
+    let mut client = session.connect()?;
+    // It is known here, before the terminal is another one, whether there is a console.
+    let (from, said) = asked(session, &mut client, question(name, None, None, 0.0))?;
+    let terminal = stdx::terminal::raw()?;
+    if terminal.is_some() {
+        warn(format_args!("Connected to {name}; Ctrl-] ends this.\r"))?;
+        print(&said[said.len().saturating_sub(BEFORE_BYTES)..])?;
+    }
+    let keys = session.connect()?;
+    let ended = AtomicBool::new(false);
+    let done = std::thread::scope(|scope| {
+        let listening = scope.spawn(|| listen(name, client, from, &ended));
+        let typed = pass(name, keys, terminal.is_some());
+        ended.store(true, Ordering::Relaxed);
+        let heard = listening.join();
+        let heard = heard.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        typed.and(heard)
+    });
+    drop(terminal);
+    if done.is_ok() {
+        warn(format_args!("\nThe talk with {name} is over."))?;
+    }
+    done
+}
+
+/// Shows what an instance says until the talk ends.
+fn listen(
+    name: &str,
+    mut client: Client,
+    mut from: u64,
+    ended: &AtomicBool,
+) -> Result<(), CliError> {
+    loop {
+        // The last words are heard that came before the end.
+        let is_over = ended.load(Ordering::Relaxed);
+        let timeout = if is_over { 0.0 } else { HEARING };
+        let piece = client.call(&question(name, None, Some(from), timeout))?;
+        let (next, said) = read(&piece)?;
+        from = next;
+        print(&said)?;
+        if is_over && said.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// Seconds of a question within a talk, whose end waits for no longer than that.
+const HEARING: f64 = 0.5;
+
+/// Passes what is typed until its end, or the key that ends it.
+fn pass(name: &str, mut client: Client, is_terminal: bool) -> Result<(), CliError> {
+    let mut keys = [0; TYPED_BYTES];
+    loop {
+        let count = io::stdin().read(&mut keys)?;
+        let typed = &keys[..count];
+        let end = typed.iter().position(|key| is_terminal && *key == END);
+        let typed = &typed[..end.unwrap_or(count)];
+        if !typed.is_empty() {
+            let _nothing = client.call(&question(name, Some(typed), None, 0.0))?;
+        }
+        if count == 0 || end.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+fn question(name: &str, typed: Option<&[u8]>, from: Option<u64>, timeout: f64) -> GantryConsole {
+    let input = typed.map(|typed| StagedSecret(Secret::new(STANDARD.encode(typed))));
+    GantryConsole { instance: name.to_owned(), input, from, timeout }
+}
+
+fn asked(
+    session: &Session,
+    client: &mut Client,
+    question: GantryConsole,
+) -> Result<(u64, Vec<u8>), CliError> {
+    read(&session.call(client, &question)?)
+}
+
+/// The bytes of a piece, and the place behind them.
+fn read(piece: &ConsolePiece) -> Result<(u64, Vec<u8>), CliError> {
+    let data = STANDARD.decode(&piece.data);
+    let data = data.map_err(io::Error::other)?;
+    Ok((piece.offset + u64::try_from(data.len()).unwrap_or_default(), data))
+}
+
+/// Gives bytes to the terminal as they are: those of a guest are meant for one.
+fn print(bytes: &[u8]) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    Ok(written?)
+}

@@ -1,0 +1,182 @@
+//! The instances that are guests of QEMU: their life in the records, and their consoles.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::Uuid;
+use model::instance::launch::Launch;
+use model::instance::state::Seen;
+
+use super::{Instances, Told, begun, refused};
+use crate::VirtError;
+use crate::console::{self, Output};
+use crate::kvm::{Guest, Kvm, Standing};
+use crate::records::io;
+use crate::runs::Record;
+
+/// How often logs of consoles are looked at: a guest that floods its own writes some MB meanwhile.
+const CUT_LOGS: Duration = Duration::from_secs(5);
+/// Why a run has ended whose process is gone.
+const PROCESS_ENDED: &str = "its process ended while the agent was away";
+
+impl Instances {
+    /// Starts a guest of QEMU, whose process is on record before it runs.
+    pub(super) async fn guest(&self, launch: &Launch, record: &Record) -> Result<Told, VirtError> {
+        let mut with_process = record.clone();
+        let began = |process| {
+            with_process.process = Some(process);
+            self.put(with_process.clone()).map(drop)
+        };
+        let guest = self.0.kvm.start(launch, began).await?;
+        let told = self.put(with_process.becomes(begun(launch), self.now()))?;
+        self.0.guests.lock().insert(launch.uuid, guest.clone());
+        self.follow(launch.uuid, guest);
+        Ok(told)
+    }
+
+    /// Records what becomes of a guest of QEMU, until its process has ended.
+    pub(super) fn follow(&self, uuid: Uuid, guest: Guest) {
+        let instances = self.clone();
+        self.0.tasks.spawn("record of a guest", async move {
+            let mut standing = guest.standing();
+            loop {
+                let now = standing.borrow_and_update().clone();
+                match instances.note(uuid, &guest, now).await {
+                    Ok(true) => {}
+                    Ok(false) => return,
+                    Err(error) => {
+                        tracing::warn!(%uuid, %error, "what became of a guest was not recorded");
+                    }
+                }
+                if standing.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Records how a guest stands; gives whether it lives.
+    pub(super) async fn note(
+        &self,
+        uuid: Uuid,
+        guest: &Guest,
+        now: Standing,
+    ) -> Result<bool, VirtError> {
+        let _turn = self.turn(uuid).await;
+        let record = self.get(uuid).filter(|record| record.process == Some(guest.process()));
+        let Some(record) = record.filter(Record::is_alive) else { return Ok(false) };
+        let ended = match now {
+            Standing::Alive(seen) => {
+                if record.seen != seen && seen != Seen::Starting {
+                    self.put(record.becomes(seen, self.now()))?;
+                }
+                return Ok(true);
+            }
+            Standing::Off => {
+                guest.end().await.map_err(|error| refused("end", &record, error.to_string()))?;
+                record.ended(Seen::Stopped, None, self.now())
+            }
+            Standing::Ended(why) => record.ended(Seen::Crashed, Some(why), self.now()),
+        };
+        self.0.guests.lock().remove(&uuid);
+        self.put(ended)?;
+        Ok(false)
+    }
+
+    /// The guest of QEMU that an instance is, if it is one that lives.
+    pub(super) fn guest_of(&self, uuid: Uuid) -> Option<Guest> {
+        self.0.guests.lock().get(&uuid).cloned()
+    }
+
+    /// Ends what lives of an instance, after its guest had time to shut down.
+    pub(super) async fn end_alive(
+        &self,
+        record: &Record,
+        within: Duration,
+    ) -> Result<(), VirtError> {
+        match self.guest_of(record.uuid) {
+            Some(guest) => {
+                guest.shut_down(within).await;
+                guest.end().await.map_err(|error| refused("end", record, error.to_string()))?;
+                self.0.guests.lock().remove(&record.uuid);
+            }
+            None if record.hypervisor() == Some("fake") => {
+                self.0.fake.shut_down(&record.name, within).await;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Reads the console of an instance from a place on; if it said nothing new, it waits.
+    ///
+    /// # Errors
+    /// The instance has no console here.
+    pub async fn console_output(
+        &self,
+        uuid: Uuid,
+        from: Option<u64>,
+        within: Duration,
+    ) -> Result<Output, VirtError> {
+        let log = self.0.kvm.console_log(uuid);
+        let output = console::read(&log, from, within).await;
+        output.map_err(io("read the console", &log))
+    }
+
+    /// Types on the console of a run.
+    ///
+    /// # Errors
+    /// It does not live, has no console, or reads nothing.
+    pub async fn console_input(&self, uuid: Uuid, input: Vec<u8>) -> Result<(), VirtError> {
+        let state = || "nobody reads what is typed".to_owned();
+        if self.guest_of(uuid).is_none() {
+            return Err(VirtError::NotAlive { run: 0, state: state() });
+        }
+        let socket = self.0.kvm.console_socket(uuid);
+        let sent = self.0.consoles.send(uuid, &socket, input, &self.0.tasks).await;
+        sent.map_err(io("type on the console", &socket))
+    }
+
+    /// Gives back, from time to time, what logs of consoles have beyond what is kept.
+    pub(super) async fn cut_logs(self) {
+        loop {
+            tokio::time::sleep(CUT_LOGS).await;
+            let guests: Vec<Uuid> = self.0.guests.lock().keys().copied().collect();
+            for uuid in guests {
+                let log = self.0.kvm.console_log(uuid);
+                if let Err(error) = stdx::aside(|| console::cut(&log)) {
+                    tracing::warn!(%uuid, %error, "the log of a console is not cut");
+                }
+            }
+        }
+    }
+}
+
+/// Takes a guest of QEMU over from an earlier life of the agent.
+///
+/// # Errors
+/// It has ended; the text says so.
+pub(super) fn taken_over(
+    kvm: &Kvm,
+    record: &Record,
+    guests: &mut HashMap<Uuid, Guest>,
+) -> Result<(), &'static str> {
+    if !record.is_alive() || record.hypervisor() != Some("kvm") {
+        return Ok(());
+    }
+    let process = record.process.ok_or(PROCESS_ENDED)?;
+    let guest = kvm.adopt(record.uuid, process, record.seen).ok_or(PROCESS_ENDED)?;
+    guests.insert(record.uuid, guest);
+    Ok(())
+}
+
+/// Refuses to move a guest whose hypervisor cannot in this version.
+pub(super) fn moves(hypervisor: &str) -> Result<(), VirtError> {
+    match hypervisor {
+        "fake" => Ok(()),
+        other => {
+            let what = "move instances while they live";
+            Err(VirtError::NotYet { hypervisor: other.to_owned(), what })
+        }
+    }
+}
