@@ -44,6 +44,15 @@ pub fn skip(what: &str, why: &str) {
 /// The environment variable by which `cargo xtask test --long` asks for more.
 const LONG: &str = "GANTRY_TEST_LONG";
 
+/// Whether there is time for tests that take minutes; says loudly what is left out without.
+pub fn has_time(what: &str) -> bool {
+    let has = std::env::var_os(LONG).is_some();
+    if !has {
+        skip(what, "it takes minutes; `cargo xtask test --long` runs it");
+    }
+    has
+}
+
 /// How often something random is tried: `usual` times, or `many` where there is time for it.
 pub fn tries(usual: u64, many: u64) -> u64 {
     if std::env::var_os(LONG).is_some() { many } else { usual }

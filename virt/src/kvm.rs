@@ -1,7 +1,7 @@
 //! The hypervisor `kvm`: guests of QEMU.
 //!
-//! [`plan`] makes the command line of a launch, with [`words`] and [`devices`]. The shell `spawn` starts it
-//! with open descriptors, as QEMU may open nothing itself; `nics` makes its cards. A [`guest`] is one that
+//! [`plan`] makes the command line of a launch, with `words` and `devices`. The shell `spawn` starts it
+//! with open descriptors, as QEMU may open nothing itself; `nics` makes its cards. A `guest` is one that
 //! lives: it is followed by its monitor and its process, and outlives the agent.
 
 mod devices;

@@ -243,7 +243,7 @@ fn words(line: &str) -> Vec<&str> {
 /// A Debian with its own systemd and cloud-init takes over a minute without hardware.
 #[test]
 fn a_debian_starts_from_its_image_and_takes_its_name_from_cloud_init() {
-    if std::env::var_os("GANTRY_TEST_LONG").is_none() {
+    if !tests::has_time("a Debian with cloud-init as an instance") {
         return;
     }
     let fresh = match xtask::debian::fresh() {

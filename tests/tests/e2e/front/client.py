@@ -119,7 +119,7 @@ same("instances", alice.GetInstances(), [])
 same("instances", alice.GetInstances(bulk=True), [])
 refused(404, lambda: alice.GetInstance("i1"))
 refused(404, lambda: alice.GetNode("n9"))
-refused(404, lambda: alice.ReinstallInstance("i1", os="noop"))
+failed("Instance 'i1' not known", alice.ReinstallInstance("i1", os="noop"))
 
 done(alice.ModifyCluster(enabled_hypervisors=["fake"], enabled_disk_templates=["diskless"]))
 done(alice.CreateInstance("create", "i1.example", "diskless", [], [{}], os="noop", no_install=True,
