@@ -14,6 +14,7 @@ use model::instance::state::Seen;
 use model::{InstanceName, Timestamp, Uuid};
 use parking_lot::Mutex;
 use serde_json::json;
+use stdx::process::Process;
 use stdx::{Clock, Tasks};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, oneshot, watch};
 
@@ -166,8 +167,12 @@ impl Instances {
         match started {
             Ok(told) => Ok(told),
             Err(error) => {
-                let why = error.to_string();
-                self.put(record.ended(Seen::Crashed, Some(why), self.now()))?;
+                // A process that does not go is on record until it has: another run must not begin beside it.
+                let process = self.get(uuid).and_then(|record| record.process);
+                if !process.is_some_and(Process::is_alive) {
+                    let why = error.to_string();
+                    self.put(record.ended(Seen::Crashed, Some(why), self.now()))?;
+                }
                 Err(error)
             }
         }

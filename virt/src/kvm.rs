@@ -28,7 +28,7 @@ use stdx::process::Process;
 
 use crate::records::io as failed;
 use crate::{Storage, VirtError};
-pub(crate) use guest::{Guest, Standing};
+pub(crate) use guest::{Guest, Standing, kill};
 use plan::{Host, PlanError};
 use words::Filled;
 

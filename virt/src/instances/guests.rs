@@ -10,7 +10,7 @@ use model::instance::state::Seen;
 use super::{Instances, Told, begun, refused};
 use crate::VirtError;
 use crate::console::{self, Output};
-use crate::kvm::{Guest, Kvm, Standing};
+use crate::kvm::{self, Guest, Kvm, Standing};
 use crate::records::io;
 use crate::runs::Record;
 
@@ -28,7 +28,16 @@ impl Instances {
             self.put(with_process.clone()).map(drop)
         };
         let guest = self.0.kvm.start(launch, began).await?;
-        let told = self.put(with_process.becomes(begun(launch), self.now()))?;
+        let told = match self.put(with_process.becomes(begun(launch), self.now())) {
+            Ok(told) => told,
+            Err(error) => {
+                // The job is told of a failure: nothing may run then. The caller looks whether it has ended.
+                if let Err(error) = guest.end().await {
+                    tracing::warn!(instance = %launch.name, %error, "a guest does not end");
+                }
+                return Err(error);
+            }
+        };
         self.0.guests.lock().insert(launch.uuid, guest.clone());
         self.follow(launch.uuid, guest);
         Ok(told)
@@ -94,16 +103,20 @@ impl Instances {
         record: &Record,
         within: Duration,
     ) -> Result<(), VirtError> {
-        match self.guest_of(record.uuid) {
-            Some(guest) => {
+        match (self.guest_of(record.uuid), record.process) {
+            (Some(guest), _) => {
                 guest.shut_down(within).await;
                 guest.end().await.map_err(|error| refused("end", record, error.to_string()))?;
                 self.0.guests.lock().remove(&record.uuid);
             }
-            None if record.hypervisor() == Some("fake") => {
+            (None, Some(process)) => {
+                let killed = kvm::kill(process).await;
+                killed.map_err(|error| refused("end", record, error.to_string()))?;
+            }
+            (None, None) if record.hypervisor() == Some("fake") => {
                 self.0.fake.shut_down(&record.name, within).await;
             }
-            None => {}
+            (None, None) => {}
         }
         Ok(())
     }

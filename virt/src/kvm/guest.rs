@@ -97,10 +97,18 @@ impl Guest {
         {
             return Ok(());
         }
-        process.kill()?;
-        let late = |_elapsed| io::Error::from(io::ErrorKind::TimedOut);
-        timeout(KILLED, process.ended()).await.map_err(late)?
+        kill(process).await
     }
+}
+
+/// Kills a process, and waits until it is gone.
+///
+/// # Errors
+/// It does not go.
+pub(crate) async fn kill(process: Process) -> io::Result<()> {
+    process.kill()?;
+    let late = |_elapsed| io::Error::from(io::ErrorKind::TimedOut);
+    timeout(KILLED, process.ended()).await.map_err(late)?
 }
 
 /// Notes how the guest stands until its process has ended.
