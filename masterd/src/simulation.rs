@@ -12,11 +12,10 @@ mod canceled;
 mod client;
 mod cluster;
 mod endless;
+mod instances;
 mod oracle;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -36,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::queue::After;
 use crate::config::queue::Commits;
 use crate::door::service::LuxiService;
+use crate::instances::keep::InstanceKeeper;
 use crate::process::assembly::{Assembly, Parts};
 use crate::process::leadership::{self, Begin, Keys, Master, Publisher};
 use crate::process::{self as daemon};
@@ -189,11 +189,11 @@ impl History {
             clients: (0..CLIENTS).map(|_| self.branch()).collect(),
             ending,
         };
-        let hand = Rc::new(RefCell::new(None));
+        let hand = Taker::default();
         let mut chance = self.branch();
-        let lived = serve(begin, Rc::clone(&hand));
+        let lived = serve(begin, Arc::clone(&hand));
         tokio::pin!(lived);
-        let _dropped_first = Release(Rc::clone(&hand));
+        let _dropped_first = Release(Arc::clone(&hand));
         let (clock, disk) = (self.clock.clone(), self.disk.clone());
         loop {
             tokio::select! {
@@ -203,7 +203,7 @@ impl History {
                         return Err(Ended);
                     }
                     maybe_jump(&clock, &mut chance);
-                    if let Some(hand) = hand.borrow_mut().as_mut()
+                    if let Some(hand) = hand.lock().as_mut()
                         && step(hand, &mut chance).is_err()
                     {
                         assert!(disk.is_stopped(), "the store failed by itself");
@@ -213,7 +213,7 @@ impl History {
                 lived = &mut lived => {
                     // Its end waits for the steps that are still to be taken.
                     let committer = lived?;
-                    let hand = hand.borrow_mut().take();
+                    let hand = hand.lock().take();
                     let ended = hand.map_or(Ok(()), Hand::finish);
                     drop(committer);
                     return ended.map_err(|_error| Ended);
@@ -223,12 +223,15 @@ impl History {
     }
 }
 
+/// The hand that takes the steps of a store, while there is one.
+type Taker = Arc<Mutex<Option<Hand<After>>>>;
+
 /// Lets the hand go before all that may wait for its steps.
-struct Release(Rc<RefCell<Option<Hand<After>>>>);
+struct Release(Taker);
 
 impl Drop for Release {
     fn drop(&mut self) {
-        drop(self.0.borrow_mut().take());
+        drop(self.0.lock().take());
     }
 }
 
@@ -246,10 +249,7 @@ struct Start {
 }
 
 /// The daemon with its clients, until these have done what they wanted.
-async fn serve(
-    begin: Start,
-    hand: Rc<RefCell<Option<Hand<After>>>>,
-) -> Result<Arc<Commits>, Ended> {
+async fn serve(begin: Start, hand: Taker) -> Result<Arc<Commits>, Ended> {
     let Start { store, found, clock, told, clients, ending } = begin;
     let layout = &ground().layout;
     let keys = ground().keys();
@@ -274,7 +274,7 @@ async fn take_role(
     found: Found,
     (id, me): (u64, model::NodeName),
     clock: &Clock,
-    hand: &RefCell<Option<Hand<After>>>,
+    hand: &Mutex<Option<Hand<After>>>,
 ) -> Result<Master, daemon::DaemonError> {
     let epoch = Epoch { term: found.config.role.term + 1, node: id };
     let (reader, position) = (store.reader(), store.recovered().position);
@@ -282,7 +282,7 @@ async fn take_role(
     let begin = Begin { found, reader, position, me, epoch, metrics, adopt: None };
     let start = |publisher: Publisher| {
         let (committer, taker) = store.start_by_hand(epoch, publisher.callbacks())?;
-        *hand.borrow_mut() = Some(taker);
+        *hand.lock() = Some(taker);
         Ok(Commits::local(committer))
     };
     leadership::take_role(begin, clock, start).await
@@ -298,11 +298,14 @@ struct Daemon {
     stop: CancellationToken,
     background: Tasks,
     opcodes: Tasks,
+    /// Looks after instances, where a scene asks it to.
+    keeper: InstanceKeeper,
 }
 
 impl Daemon {
     fn start(master: Master, layout: &Layout, keys: Keys, clock: &Clock) -> Self {
-        let Assembly { parts, units, sources, .. } = Assembly::new(&master, layout, keys, clock);
+        let Assembly { parts, units, sources, instances: keeper, .. } =
+            Assembly::new(&master, layout, keys, clock);
         let (background, opcodes) = (Tasks::new(), Tasks::new());
         let (closing, stop) = (CancellationToken::new(), CancellationToken::new());
         let tools = Tools {
@@ -322,7 +325,7 @@ impl Daemon {
         background.spawn("writer", rounds::run(master.state, tools, master.commands, job));
         let service = Arc::new(LuxiService::new(sources, stdx::Executor::default()));
         let layout = layout.clone();
-        Self { parts, layout, service, published, closing, stop, background, opcodes }
+        Self { parts, layout, service, published, closing, stop, background, opcodes, keeper }
     }
 
     async fn clients(&self, seeds: Vec<Chance>, told: &Told) {

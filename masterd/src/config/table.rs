@@ -409,6 +409,8 @@ configuration! {
                 primary: NodeName = |instance| [instance.primary_node.clone()],
                 /// The nodes between which it moves.
                 moving: NodeName = |instance| instance.phase.nodes(),
+                /// The name that it is being given.
+                renaming: InstanceName = |instance| instance.renaming.clone(),
                 /// Ethernet addresses of its NICs.
                 mac: MacAddress = |instance| instance.nics.iter().map(|nic| nic.mac),
                 /// The port of its console.

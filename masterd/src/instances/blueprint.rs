@@ -98,6 +98,7 @@ pub(super) fn asked(
         runs: 0,
         protected: false,
         start_order: 0,
+        renaming: None,
     };
     memory_fits(&settings.backend_of(&instance)).map_err(|error| wrong(error.to_string()))?;
     let disks = match template.as_str() {
@@ -271,6 +272,10 @@ impl Blueprint {
 pub(super) fn new_name(config: &Config, name: &InstanceName) -> Result<(), Exception> {
     if config.instances.contains_key(name) {
         let text = format!("Instance '{name}' is already in the cluster");
+        return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
+    }
+    if let Some(other) = config.instances.by.renaming.of(name.clone()).next() {
+        let text = format!("Instance {} is being given the name '{name}'", other.name);
         return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
     }
     if config.nodes.keys().any(|node| node.as_str() == name.as_str()) {

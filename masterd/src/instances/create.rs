@@ -199,7 +199,9 @@ fn left_behind(
     let name = op.instance_name.to_ascii_lowercase();
     let Some(instance) = config.instances.get(name.as_str()) else { return Ok(None) };
     match &instance.phase {
-        Phase::Creating { job } if context.has_ended(*job) => Ok(Some(instance.uuid)),
+        Phase::Creating { job } | Phase::Removing { job, .. } if context.has_ended(*job) => {
+            Ok(Some(instance.uuid))
+        }
         Phase::Creating { .. } | Phase::Ready | Phase::Moving { .. } | Phase::Removing { .. } => {
             let text = format!("Instance '{name}' is already in the cluster");
             Err(Exception::prereq(text, ErrorCode::AlreadyExists))

@@ -12,8 +12,8 @@ use model::instance::state::AdminStateSource;
 use model::opcode::common::Unchanged;
 use model::opcode::instance::Timeout;
 use model::opcode::{
-    InstanceMigrate, InstanceRemove, InstanceShutdown, InstanceStartup, OpCode, OpInput,
-    ReasonEntry,
+    InstanceMigrate, InstanceRemove, InstanceRename, InstanceShutdown, InstanceStartup, OpCode,
+    OpInput, ReasonEntry,
 };
 use model::{InstanceName, Timestamp};
 use parking_lot::Mutex;
@@ -35,7 +35,7 @@ const AT_LEAST: Duration = Duration::from_millis(50);
 const SOURCE: &str = "gantry:instances";
 
 /// Looks after instances.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct InstanceKeeper {
     pub(crate) published: Arc<Published>,
     pub(crate) submitter: Submitter,
@@ -79,8 +79,9 @@ impl InstanceKeeper {
 
     /// Submits the job of an order, which rests on the instance as it is now.
     async fn submit(&self, config: &Config, name: &InstanceName, order: Order) {
+        let Some(instance) = config.instances.get(name) else { return };
         let why = order.to_string();
-        let mut op = OpInput::new(opcode(name, order));
+        let mut op = OpInput::new(opcode(instance, order));
         let document = format!("instances/{name}");
         let digest = config.digest(&document);
         op.common.unchanged.push(Unchanged(document, digest));
@@ -101,8 +102,8 @@ impl InstanceKeeper {
 }
 
 /// The opcode of an order.
-fn opcode(name: &InstanceName, order: Order) -> OpCode {
-    let instance_name = name.to_string();
+fn opcode(instance: &Instance, order: Order) -> OpCode {
+    let instance_name = instance.name.to_string();
     match order {
         // The wish is as it is: it was not met.
         Order::Start => OpCode::InstanceStartup(InstanceStartup {
@@ -138,6 +139,13 @@ fn opcode(name: &InstanceName, order: Order) -> OpCode {
             cleanup: true,
             allow_failover: false,
             ignore_hvversions: false,
+        }),
+        Order::FinishRename => OpCode::InstanceRename(InstanceRename {
+            instance_name,
+            instance_uuid: None,
+            new_name: instance.renaming.as_ref().map(ToString::to_string).unwrap_or_default(),
+            name_check: false,
+            ip_check: false,
         }),
         Order::RemoveAgain => OpCode::InstanceRemove(InstanceRemove {
             instance_name,

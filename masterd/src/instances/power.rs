@@ -25,6 +25,9 @@ use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 pub(super) fn is_whole(instance: &Instance) -> Result<(), Exception> {
     let name = &instance.name;
     let text = match &instance.phase {
+        Phase::Ready if let Some(new) = &instance.renaming => format!(
+            "Instance {name} was left half renamed; `gnt instance rename {name} {new}` brings it to an end"
+        ),
         Phase::Ready if !instance.forthcoming => return Ok(()),
         Phase::Ready => format!("Instance {name} is only planned"),
         Phase::Creating { job } => {

@@ -3,12 +3,12 @@
 use jobs::locks::{Level, LockName};
 use model::error::ErrorCode;
 use model::instance::state::AdminState;
-use model::instance::{Instance, Phase};
+use model::instance::{Disk, Instance, Phase};
 use model::opcode::InstanceRemove;
 use model::{Exception, JobId, Timestamp, Uuid};
 
 use super::agent::{self, NotDone};
-use super::{devices, find, launch, warning};
+use super::{devices, find, launch, rename, warning};
 use crate::config::{Config, ConfigChange};
 use crate::machines::network::claim;
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
@@ -96,7 +96,15 @@ pub(super) async fn taken_away(
             return Ok(Err(("Could not shut down what lives", not)));
         }
     }
-    let disks = launch::disks(&context.config(), instance);
+    let config = context.config();
+    let mut disks = launch::disks(&config, instance);
+    if let Some(new) = &instance.renaming {
+        let settings = config.settings_of(instance);
+        for (disk, path) in rename::renamed(&config, instance, new) {
+            let there = Disk { place: disk.place.moved(path), ..disk };
+            disks.push(launch::disk(&there, &settings));
+        }
+    }
     let removed = agent::remove_disks(context, primary, disks).await?;
     Ok(removed.map_err(|not| ("Could not remove the disks", not)))
 }

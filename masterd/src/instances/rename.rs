@@ -1,4 +1,7 @@
 //! Gives an instance another name. The directories of its files follow.
+//!
+//! The new name is committed as such before the first file is moved, so that a repetition or a removal
+//! finds the files wherever the job has ended.
 
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
@@ -7,7 +10,8 @@ use model::opcode::InstanceRename;
 use model::{Exception, InstanceName, Uuid};
 use rpc::calls::DiskRename;
 
-use super::{agent, blueprint, find, launch, name, power, remove};
+use super::agent::{self, NotDone};
+use super::{blueprint, find, launch, name, power, remove};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -30,13 +34,18 @@ impl LogicalUnit for InstanceRename {
     async fn check(&self, context: &mut Context) -> Result<Self::Plan, Failure> {
         let config = context.config();
         let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
-        power::is_whole(instance)?;
+        let name: InstanceName =
+            self.new_name.parse().map_err(|error| wrong(format!("{error}")))?;
+        let goes_on = instance.renaming.as_ref() == Some(&name);
+        let same = Instance { renaming: None, ..instance.as_ref().clone() };
+        power::is_whole(if goes_on { &same } else { instance })?;
         if instance.run.is_some() || power::is_alive(context, instance)? {
             let text = format!("Instance {} is running, cannot rename", instance.name);
             return Err(Exception::prereq(text, ErrorCode::WrongState).into());
         }
-        let name: InstanceName =
-            self.new_name.parse().map_err(|error| wrong(format!("{error}")))?;
+        if goes_on {
+            return Ok((instance.uuid, name));
+        }
         blueprint::new_name(&config, &name)?;
         name::check(&name, self.name_check, self.ip_check).await?;
         Ok((instance.uuid, name))
@@ -51,27 +60,30 @@ impl LogicalUnit for InstanceRename {
         let before = remove::present(&config, uuid)?.clone();
         let disks = renamed(&config, &before, &name);
         if !disks.is_empty() {
-            context.point_of_no_return().await?;
-            let settings = config.settings_of(&before);
-            let moves =
-                disks.iter().map(|(disk, path)| (launch::disk(disk, &settings), path.clone()));
-            let call = DiskRename { disks: moves.collect() };
-            let done = agent::call(context, &before.primary_node, call).await?;
-            done.map_err(|not| not.exception("Could not rename the directory of disks"))?;
+            begun(context, uuid, Some(name.clone())).await?;
+            if let Err(not) = moved(context, &before, &disks, true).await? {
+                // Where it cannot be taken back either, it goes on later.
+                if moved(context, &before, &disks, false).await?.is_ok() {
+                    begun(context, uuid, None).await?;
+                }
+                return Err(not.exception("Could not rename the directory of disks").into());
+            }
         }
         context.add_lock(&LockName::member(Level::Instance, name.as_str()));
         let (now, new) = (context.now(), name.clone());
         context
             .transact(move |config| {
                 let instance = remove::present(config, uuid)?;
-                blueprint::new_name(config, &new)?;
+                if instance.renaming.is_none() {
+                    blueprint::new_name(config, &new)?;
+                }
                 let disks = renamed(config, instance, &new).into_iter();
                 let mut changes: Vec<ConfigChange> = disks
                     .map(|(disk, path)| Disk { place: disk.place.moved(path), ..disk.changed(now) })
                     .map(ConfigChange::Disk)
                     .collect();
                 changes.push(ConfigChange::InstanceRemoved(instance.name.clone()));
-                let after = Instance { name: new, ..instance.changed(now) };
+                let after = Instance { name: new, renaming: None, ..instance.changed(now) };
                 changes.push(ConfigChange::Instance(after));
                 Ok((changes, ()))
             })
@@ -81,8 +93,50 @@ impl LogicalUnit for InstanceRename {
     }
 }
 
+/// Commits that an instance is being given a name, or is not.
+async fn begun(
+    context: &mut Context,
+    uuid: Uuid,
+    renaming: Option<InstanceName>,
+) -> Result<(), Failure> {
+    context
+        .transact(move |config| {
+            let instance = remove::present(config, uuid)?;
+            if let Some(new) = renaming.as_ref().filter(|_| instance.renaming.is_none()) {
+                blueprint::new_name(config, new)?;
+            }
+            let after = Instance { renaming, ..instance.clone() };
+            Ok((vec![ConfigChange::Instance(after)], ()))
+        })
+        .await
+}
+
+/// Moves the files of disks to their new paths, or back. Files that are there already stay.
+async fn moved(
+    context: &mut Context,
+    instance: &Instance,
+    disks: &[(Disk, String)],
+    forth: bool,
+) -> Result<Result<(), NotDone>, Failure> {
+    let settings = context.config().settings_of(instance);
+    let moves = disks.iter().map(|(disk, path)| match forth {
+        true => (launch::disk(disk, &settings), path.clone()),
+        false => {
+            let place = disk.place.moved(path.clone());
+            let there = Disk { place, ..disk.clone() };
+            (launch::disk(&there, &settings), disk.place.path().to_owned())
+        }
+    });
+    let call = DiskRename { disks: moves.collect() };
+    agent::call(context, &instance.primary_node, call).await
+}
+
 /// The disks whose files follow a name, with their new paths.
-fn renamed(config: &Config, instance: &Instance, name: &InstanceName) -> Vec<(Disk, String)> {
+pub(crate) fn renamed(
+    config: &Config,
+    instance: &Instance,
+    name: &InstanceName,
+) -> Vec<(Disk, String)> {
     let (old, new) = (format!("/{}/", instance.name), format!("/{name}/"));
     let moved = |disk: &Disk| {
         let (before, file) = disk.place.path().rsplit_once(&old)?;

@@ -7,7 +7,7 @@
 
 mod agents;
 mod calls;
-mod nodes;
+pub(super) mod nodes;
 mod process;
 
 use std::collections::BTreeMap;

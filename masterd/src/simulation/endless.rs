@@ -64,7 +64,7 @@ pub(super) fn play(scene: impl AsyncFnOnce(&Scene)) {
         let layout = &ground().layout;
         let keys = ground().keys();
         let me = daemon::check_role(&found.config, keys.identity.name()).unwrap();
-        let hand = RefCell::new(None);
+        let hand = Mutex::new(None);
         let played = async {
             let clock = &history.clock;
             let master = take_role(store, found, me, clock, &hand).await.unwrap();
@@ -80,7 +80,7 @@ pub(super) fn play(scene: impl AsyncFnOnce(&Scene)) {
         };
         let steps = async {
             loop {
-                if let Some(hand) = hand.borrow_mut().as_mut() {
+                if let Some(hand) = hand.lock().as_mut() {
                     for step in [Step::Log, Step::Files] {
                         hand.take(step).unwrap();
                     }
@@ -92,7 +92,7 @@ pub(super) fn play(scene: impl AsyncFnOnce(&Scene)) {
             committer = played => committer,
             () = steps => unreachable!("the steps have no end"),
         };
-        hand.take().unwrap().finish().unwrap();
+        hand.into_inner().unwrap().finish().unwrap();
         drop(committer);
     });
 }

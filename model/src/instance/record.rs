@@ -72,6 +72,9 @@ pub struct Instance {
     /// Its place among those that a node starts after its boot; the least is first.
     #[serde(default)]
     pub start_order: i32,
+    /// The name that it is being given: each of its files lies below the old name or below this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renaming: Option<InstanceName>,
 }
 
 /// A run: a life of an instance on one node. Numbers only rise, and a run is committed before it begins.

@@ -31,6 +31,8 @@ pub(crate) enum Order {
     FinishMove,
     /// A job left it half removed.
     RemoveAgain,
+    /// A job left its files below two names.
+    FinishRename,
 }
 
 impl fmt::Display for Order {
@@ -40,6 +42,7 @@ impl fmt::Display for Order {
             Self::NoteShutdown => "its own user shut it down",
             Self::FinishMove => "a job left it between two nodes",
             Self::RemoveAgain => "a job left it half removed",
+            Self::FinishRename => "a job left it half renamed",
         })
     }
 }
@@ -124,7 +127,9 @@ impl Attempts {
         let tried = self.0.entry(name.clone()).or_default();
         tried.job = Some(job);
         match order {
-            Order::Start | Order::FinishMove | Order::RemoveAgain => tried.at.push_back(now),
+            Order::Start | Order::FinishMove | Order::RemoveAgain | Order::FinishRename => {
+                tried.at.push_back(now);
+            }
             // It is no failure, and is not repeated.
             Order::NoteShutdown => {}
         }
@@ -140,7 +145,8 @@ impl Attempts {
 /// The order for one instance.
 fn order(instance: &Instance, seen: impl FnOnce() -> InstanceStands) -> Option<Order> {
     let is_whole = instance.phase == Phase::Ready;
-    if instance.forthcoming || is_whole && instance.admin_state != AdminState::Up {
+    let rests = instance.admin_state != AdminState::Up && instance.renaming.is_none();
+    if instance.forthcoming || is_whole && rests {
         return None;
     }
     let InstanceStands { stands, is_held, is_unfinished } = seen();
@@ -148,6 +154,7 @@ fn order(instance: &Instance, seen: impl FnOnce() -> InstanceStands) -> Option<O
         return None;
     }
     match &instance.phase {
+        Phase::Ready if instance.renaming.is_some() => return Some(Order::FinishRename),
         Phase::Ready => {}
         Phase::Moving { .. } => return is_unfinished.then_some(Order::FinishMove),
         Phase::Removing { .. } => return is_unfinished.then_some(Order::RemoveAgain),
@@ -213,6 +220,17 @@ mod tests {
             |is_unfinished| InstanceStands { is_unfinished, ..seen(state::Seen::Paused, false) };
         assert_eq!(order(&moving, || left(false)), None);
         assert_eq!(order(&moving, || left(true)), Some(Order::FinishMove));
+    }
+
+    #[test]
+    fn a_rename_that_was_left_goes_on() {
+        let renaming = Some("i2".parse().unwrap());
+        let admin_state = AdminState::Down;
+        let left = Instance { renaming, admin_state, run: None, ..instance("i1", "n1.example") };
+        let mut stands = seen(state::Seen::Absent, false);
+        assert_eq!(order(&left, || stands.clone()), Some(Order::FinishRename));
+        stands.is_held = true;
+        assert_eq!(order(&left, || stands.clone()), None, "its job is at it");
     }
 
     #[test]

@@ -17,11 +17,11 @@ use super::super::{BEGIN, ground};
 use crate::process::leadership::Keys;
 
 /// Nodes of the largest cluster.
-pub(super) const NODES_MAX: u64 = 5;
+pub(in crate::simulation) const NODES_MAX: u64 = 5;
 /// Where agents listen.
-pub(super) const AGENT_PORT: u16 = 1811;
+pub(in crate::simulation) const AGENT_PORT: u16 = 1811;
 /// Port for the questions of other members.
-pub(super) const PEER_PORT: u16 = 1817;
+pub(in crate::simulation) const PEER_PORT: u16 = 1817;
 
 /// The papers from which the identities of all nodes are made, anew for each of their processes.
 struct Papers {
@@ -61,27 +61,27 @@ fn papers_of(id: u64) -> &'static NodePapers {
     &papers().nodes[usize::try_from(id).unwrap() - 1]
 }
 
-pub(super) fn cluster_uuid() -> Uuid {
+pub(in crate::simulation) fn cluster_uuid() -> Uuid {
     papers().cluster_uuid
 }
 
-pub(super) fn name(id: u64) -> NodeName {
+pub(in crate::simulation) fn name(id: u64) -> NodeName {
     format!("n{id}.example").parse().unwrap()
 }
 
-pub(super) fn address(id: u64) -> IpAddr {
+pub(in crate::simulation) fn address(id: u64) -> IpAddr {
     Ipv4Addr::new(10, 0, 0, u8::try_from(id).unwrap()).into()
 }
 
 /// A node's identity, on its machine of this network.
-pub(super) fn identity(id: u64, network: &Network) -> NodeIdentity {
+pub(in crate::simulation) fn identity(id: u64, network: &Network) -> NodeIdentity {
     let NodePapers { name, key, certificate, .. } = papers_of(id);
     let made = NodeIdentity::assemble(name.clone(), key, certificate, &papers().authority);
     made.unwrap().on(network.host(address(id)))
 }
 
 /// By what a master on this node is known.
-pub(super) fn keys(id: u64, network: &Network) -> Keys {
+pub(in crate::simulation) fn keys(id: u64, network: &Network) -> Keys {
     let mut keys = ground().keys();
     keys.identity = Arc::new(identity(id, network));
     keys.membership.node = name(id);
@@ -90,7 +90,7 @@ pub(super) fn keys(id: u64, network: &Network) -> Keys {
 }
 
 /// All nodes, whom agents let in.
-pub(super) fn allow_list() -> AllowList {
+pub(in crate::simulation) fn allow_list() -> AllowList {
     let caller = |node: &NodePapers| {
         let NodePapers { name, fingerprint, .. } = node;
         Caller { name: name.clone(), fingerprint: *fingerprint }
@@ -100,7 +100,7 @@ pub(super) fn allow_list() -> AllowList {
 
 /// The documents of a cluster whose members have these stores, from those of the ground of all
 /// histories. The role moves by itself, or not.
-pub(super) fn documents(incarnations: &[Uuid], by_itself: bool) -> Vec<Change> {
+pub(in crate::simulation) fn documents(incarnations: &[Uuid], by_itself: bool) -> Vec<Change> {
     let below = format!("{}/", document::NODES);
     let content = |wanted: &dyn Fn(&str) -> bool| {
         ground().documents.iter().find_map(|change| match change {

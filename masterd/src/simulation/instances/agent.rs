@@ -1,0 +1,253 @@
+//! The agent of a simulated node with instances: the real server and fence, before the real instances by
+//! the fake hypervisor and real files for disks. A [`Gate`] cuts one of its calls.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::simulation::Node;
+use model::instance::launch::{DiskLaunch, Sight, SightsKnown};
+use parking_lot::Mutex;
+use rpc::Failure;
+use rpc::calls::{Control, Finish, InstanceAwaited, InstanceSeen, Request};
+use rpc::fence::{EpochStore, Fence, HoldError, Obeyed};
+use rpc::server::{Limits, Server};
+use rpc::service::{Agent, AgentService, Answer, CallContext, answer};
+use rpc::simulation::Network;
+use rpc::tls::{AllowedCallers, server_config};
+use stdx::Clock;
+use virt::{Instances, Order, Storage, VirtError};
+
+use super::super::cluster::nodes;
+
+/// Whether a call is cut before it is carried out, or when it is done and not yet answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    Before,
+    After,
+}
+
+/// Counts the calls that change something, and stops one of them.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    /// The names of the calls so far.
+    pub(super) calls: Vec<&'static str>,
+    /// The call that is to stop, counted from zero.
+    pub(super) cut: Option<(usize, Moment)>,
+    /// The node whose agent stands still at the gate.
+    pub(super) stands: Option<u64>,
+}
+
+/// The state of a node that outlives the process of its agent.
+#[derive(Debug)]
+pub(super) struct Machine {
+    id: u64,
+    /// Its records; each node has its own.
+    records: PathBuf,
+    storage: Storage,
+    boot: u32,
+    obeyed: Arc<Mutex<Obeyed>>,
+    gate: Arc<Mutex<Gate>>,
+    /// The agent's instances, while it runs.
+    living: Arc<Mutex<Option<Instances>>>,
+    process: Option<Node>,
+}
+
+/// An agent's process.
+struct Process {
+    id: u64,
+    instances: Instances,
+    storage: Storage,
+    gate: Arc<Mutex<Gate>>,
+}
+
+struct Held(Arc<Mutex<Obeyed>>);
+
+impl EpochStore for Held {
+    async fn hold(&self, obeyed: &Obeyed) -> Result<(), HoldError> {
+        *self.0.lock() = obeyed.clone();
+        Ok(())
+    }
+}
+
+impl Machine {
+    pub(super) fn new(id: u64, records: PathBuf, storage: Storage, gate: Arc<Mutex<Gate>>) -> Self {
+        let (obeyed, living) = (Arc::default(), Arc::default());
+        Self { id, records, storage, boot: 1, obeyed, gate, living, process: None }
+    }
+
+    /// Starts its agent, unless it runs.
+    pub(super) fn start(&mut self, network: &Network, clock: &Clock) {
+        if self.process.is_some() {
+            return;
+        }
+        let allowed = AllowedCallers::new(nodes::allow_list());
+        let tls = server_config(&nodes::identity(self.id, network), allowed.clone()).unwrap();
+        let listener = network.host(nodes::address(self.id)).listen(nodes::AGENT_PORT);
+        let (records, storage) = (self.records.clone(), self.storage.clone());
+        let (boot, clock, living) =
+            (self.boot.to_string(), clock.clone(), Arc::clone(&self.living));
+        let (id, obeyed, gate) = (self.id, Arc::clone(&self.obeyed), Arc::clone(&self.gate));
+        let process = Node::new();
+        process.spawn(async move {
+            let instances = Instances::open(records, boot, storage.clone(), clock).unwrap();
+            *living.lock() = Some(instances.clone());
+            let fence = Fence::new(Held(Arc::clone(&obeyed)), obeyed.lock().clone());
+            let process = Arc::new(Process { id, instances, storage, gate });
+            let service = AgentService::new(process, fence, allowed);
+            let _server = Server::start(listener, tls, service, Limits::default()).unwrap();
+            std::future::pending::<()>().await;
+        });
+        self.process = Some(process);
+    }
+
+    /// Ends the process of its agent where it is; what it had begun lives on.
+    pub(super) fn end_agent(&mut self) {
+        *self.living.lock() = None;
+        self.process = None;
+    }
+
+    /// Takes its power away: nothing that lived there does so any more.
+    pub(super) fn end(&mut self) {
+        self.end_agent();
+        self.boot += 1;
+    }
+
+    pub(super) fn process(&self) -> Option<&Node> {
+        self.process.as_ref()
+    }
+
+    /// The instances of its agent, if it has come up.
+    pub(super) fn instances(&self) -> Option<Instances> {
+        self.living.lock().clone()
+    }
+}
+
+impl Agent for Process {
+    async fn call(&self, request: Request, mut context: CallContext) -> Answer {
+        let stop = if changes(&request) { self.passes(request.name()) } else { None };
+        if stop == Some(Moment::Before) {
+            self.gate.lock().stands = Some(self.id);
+            return Err(context.interrupt.wait().await.failure());
+        }
+        let answer = self.carried_out(request).await;
+        if stop == Some(Moment::After) {
+            self.gate.lock().stands = Some(self.id);
+            return Err(context.interrupt.wait().await.failure());
+        }
+        answer
+    }
+}
+
+/// Whether a call is one that a fault may befall: it changes something of an instance.
+const fn changes(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::InstanceStart(_)
+            | Request::InstanceStop(_)
+            | Request::InstanceControl(_)
+            | Request::InstanceReceive(_)
+            | Request::InstanceSend(_)
+            | Request::InstanceFinish(_)
+            | Request::DiskCreate(_)
+            | Request::DiskRemove(_)
+            | Request::DiskGrow(_)
+            | Request::DiskRename(_)
+    )
+}
+
+fn seen(told: Result<(SightsKnown, Sight), VirtError>) -> Result<InstanceSeen, Failure> {
+    told.map(|(known, sight)| InstanceSeen { known, sight }).map_err(failed)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+fn failed(error: VirtError) -> Failure {
+    Failure::failed(error.to_string())
+}
+
+impl Process {
+    /// Where the gate stops this call, if it does.
+    fn passes(&self, name: &'static str) -> Option<Moment> {
+        let mut gate = self.gate.lock();
+        let number = gate.calls.len();
+        gate.calls.push(name);
+        gate.cut.filter(|(at, _)| *at == number).map(|(_, moment)| moment)
+    }
+
+    fn each(
+        disks: &[DiskLaunch],
+        work: impl Fn(&DiskLaunch) -> Result<(), VirtError>,
+    ) -> Result<(), Failure> {
+        disks.iter().try_for_each(work).map_err(failed)
+    }
+
+    async fn carried_out(&self, request: Request) -> Answer {
+        let (instances, storage) = (&self.instances, &self.storage);
+        match request {
+            Request::InstanceStart(call) => {
+                answer(call, async |call| seen(instances.start(call.launch).await)).await
+            }
+            Request::InstanceStop(call) => {
+                let within = Duration::from_secs(u64::from(call.timeout_s));
+                answer(call, async |call| {
+                    seen(instances.stop(call.uuid, call.run, within, call.forget).await)
+                })
+                .await
+            }
+            Request::InstanceControl(call) => {
+                answer(call, async |call| {
+                    let order = match call.control {
+                        Control::Pause => Order::Pause,
+                        Control::Resume => Order::Resume,
+                        Control::Reset => Order::Reset,
+                        Control::Memory(memory) => Order::Memory(memory),
+                    };
+                    seen(instances.order(call.uuid, call.run, order).await)
+                })
+                .await
+            }
+            Request::InstanceReceive(call) => {
+                answer(call, async |call| {
+                    let place = instances.receive(call.launch).await.map_err(failed)?;
+                    Ok(InstanceAwaited { place })
+                })
+                .await
+            }
+            Request::InstanceSend(call) => {
+                answer(call, async |call| seen(instances.send(call.uuid, call.run).await)).await
+            }
+            Request::InstanceFinish(call) => {
+                answer(call, async |call| match call.finish {
+                    Finish::Go => seen(instances.go(call.uuid, call.run).await),
+                    Finish::Drop => {
+                        seen(instances.stop(call.uuid, call.run, Duration::ZERO, true).await)
+                    }
+                })
+                .await
+            }
+            Request::HypervisorCheck(call) => answer(call, async |_| Ok(())).await,
+            Request::DiskCreate(call) => {
+                answer(call, async |call| Self::each(&call.disks, |disk| storage.create(disk)))
+                    .await
+            }
+            Request::DiskRemove(call) => {
+                answer(call, async |call| Self::each(&call.disks, |disk| storage.remove(disk)))
+                    .await
+            }
+            Request::DiskGrow(call) => {
+                answer(call, async |call| {
+                    storage.grow(&call.disk, call.size, call.dry_run).map_err(failed)
+                })
+                .await
+            }
+            Request::DiskRename(call) => {
+                answer(call, async |call| {
+                    let renamed = call.disks.iter().map(|(disk, to)| storage.rename(disk, to));
+                    renamed.collect::<Result<(), _>>().map_err(failed)
+                })
+                .await
+            }
+            _ => Err(Failure::failed("this agent has only instances")),
+        }
+    }
+}
