@@ -4,7 +4,6 @@
 const OBJECTS: [(&str, &str); 2] = [("backup", INSTANCES), ("storage", INSTANCES)];
 
 const INSTANCES: &str = "this version does not do that with instances yet";
-const STORAGE: &str = "nodes have no storage for instances yet";
 const CONSOLE: &str = "use ssh, or what you manage hosts with; gnt runs nothing on nodes";
 const POWER: &str = "nodes are not switched by gnt yet";
 
@@ -12,21 +11,16 @@ const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 24] = [
+const VERBS: [(&str, &str, &str); 19] = [
     ("cluster", "command", CONSOLE),
     ("cluster", "copyfile", CONSOLE),
     ("cluster", "destroy", "remove the packages and the data directory of each node instead"),
     ("cluster", "epo", POWER),
     ("cluster", "rename", "a cluster keeps the name that it was begun with"),
-    ("cluster", "repair-disk-sizes", INSTANCES),
     ("cluster", "upgrade", UPGRADE),
     ("node", "health", POWER),
     ("node", "power", POWER),
-    ("node", "list-drbd", STORAGE),
-    ("node", "list-storage", STORAGE),
-    ("node", "modify-storage", STORAGE),
-    ("node", "repair-storage", STORAGE),
-    ("node", "volumes", STORAGE),
+    ("node", "list-drbd", "disks have no copies in this version"),
     ("node", "restricted-command", CONSOLE),
     ("instance", "move", INSTANCES),
     ("instance", "replace-disks", "disks have no copies in this version"),

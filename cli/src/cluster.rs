@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::completion_words::Offered;
 use crate::error::CliError;
 use crate::known::Known;
-use crate::node::{YesNo, truth};
+use crate::node::{YesNo, storage, truth};
 use crate::output::say;
 use crate::session::{Session, confirm};
 use crate::submit::{JobArguments, Priority, nothing_given, opcode};
@@ -105,6 +105,13 @@ pub(crate) enum Cluster {
     Verify(verify::VerifyArguments),
     /// Check the disks of instances.
     VerifyDisks(verify::VerifyDisksArguments),
+    /// Give records of disks the sizes that the disks have.
+    RepairDiskSizes {
+        /// Only disks of these instances.
+        instances: Vec<String>,
+        #[command(flatten)]
+        job: JobArguments,
+    },
     /// Take the master's address on the master node, away from where it was left.
     ActivateMasterIp {
         #[command(flatten)]
@@ -251,6 +258,9 @@ pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
         Cluster::Watcher(arguments) => watcher::run(&arguments, session),
         Cluster::Verify(arguments) => verify::run(arguments, session),
         Cluster::VerifyDisks(arguments) => verify::disks(arguments, session),
+        Cluster::RepairDiskSizes { instances, job } => {
+            storage::repair_sizes(&instances, &job, session)
+        }
         Cluster::ActivateMasterIp { job } => {
             job.run_raw(opcode("OP_CLUSTER_ACTIVATE_MASTER_IP", json!({})), session).map(drop)
         }

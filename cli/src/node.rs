@@ -4,6 +4,7 @@ mod add;
 mod empty;
 mod info;
 mod network;
+pub(crate) mod storage;
 
 use std::net::IpAddr;
 
@@ -102,6 +103,8 @@ pub(crate) enum Node {
     },
     #[command(flatten)]
     Empty(empty::Empty),
+    #[command(flatten)]
+    Storage(storage::Storage),
     /// Remove a node from the cluster.
     ///
     /// A candidate first gives its place to another node, and its copy of the store is wiped. A node
@@ -209,6 +212,7 @@ pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
             Ok(())
         }
         Node::Empty(verb) => verb.run(session),
+        Node::Storage(verb) => verb.run(session),
         Node::Drain { name, job } => set_drained(name, true, &job, session),
         Node::Undrain { name, job } => set_drained(name, false, &job, session),
         Node::Remove { name, yes, job } => {

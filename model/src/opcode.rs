@@ -18,6 +18,7 @@ pub mod network;
 pub mod node;
 pub mod query;
 mod range;
+pub mod storage;
 pub mod switch;
 pub mod tags;
 pub mod tenant;
@@ -60,6 +61,9 @@ pub use node::{
 };
 pub use query::{
     ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
+};
+pub use storage::{
+    ClusterRepairDiskSizes, NodeModifyStorage, NodeQueryStorage, NodeQueryvols, RepairNodeStorage,
 };
 pub use switch::{
     PortConfigurationAdd, PortConfigurationRemove, PortPolicySet, PortSetParams, SwitchAdd,
@@ -377,6 +381,16 @@ opcodes! {
     "OP_GROUP_EVACUATE" GroupEvacuate -> SubmittedJobs, Master, Operator, [group_name];
     /// Describe instances.
     "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, Master, Read, [];
+    /// Tell how much there is of a kind of storage on nodes.
+    "OP_NODE_QUERY_STORAGE" NodeQueryStorage -> Vec<Vec<serde_json::Value>>, Agents, Read, [];
+    /// List volumes of nodes; there are none, as this version has disks in files.
+    "OP_NODE_QUERYVOLS" NodeQueryvols -> Vec<serde_json::Value>, Master, Read, [];
+    /// Change a unit of storage; refused, as no storage of this version can be changed.
+    "OP_NODE_MODIFY_STORAGE" NodeModifyStorage -> (), Master, Operator, [node_name];
+    /// Repair a unit of storage; refused, as no storage of this version can be repaired.
+    "OP_REPAIR_NODE_STORAGE" RepairNodeStorage -> (), Master, Operator, [node_name];
+    /// Give records of disks the sizes that the disks have.
+    "OP_CLUSTER_REPAIR_DISK_SIZES" ClusterRepairDiskSizes -> Vec<storage::RepairedSize>, Agents, Operator, [];
     /// List operating systems for instances; there are none yet.
     "OP_OS_DIAGNOSE" OsDiagnose -> Vec<Vec<serde_json::Value>>, Master, Read, [];
     /// List providers of storage; there are none yet.

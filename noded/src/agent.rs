@@ -484,6 +484,7 @@ impl Agent {
             Request::DiskGrow(call) => answer(call, |call| self.disk_grow(call)).await,
             Request::DiskRename(call) => answer(call, |call| self.disk_rename(call)).await,
             Request::DiskSizes(call) => answer(call, |call| self.disk_sizes(call)).await,
+            Request::StorageList(call) => answer(call, |call| self.storage_list(call)).await,
             Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,
             Request::RenewBegin(call) => answer(call, |_| self.renew_begin()).await,

@@ -1,7 +1,7 @@
 //! Ganeti's remote API, version 2 (`lib/rapi/rlib2.py`), for everything that exists here.
 //!
 //! [`objects`] lists nodes, groups, networks and instances, [`jobs`] and [`filters`] the rest, [`change`]
-//! is the table of changes that are one opcode each, [`query`] Ganeti's general lists.
+//! is the table of changes that are one opcode each, [`query`] Ganeti's general lists, [`storage`] that of nodes.
 
 use axum::extract::Path;
 use axum::response::Response;
@@ -19,6 +19,7 @@ pub mod filters;
 pub mod jobs;
 pub mod objects;
 pub mod query;
+pub mod storage;
 pub mod tags;
 
 /// Version of the interface; Ganeti's clients compare it.
@@ -40,7 +41,7 @@ pub fn add(routes: Routes) -> Routes {
             "Send agents what they should hold",
             change(&change::REDISTRIBUTE),
         );
-    let routes = add_groups(add_networks(add_nodes(routes)));
+    let routes = storage::add(add_groups(add_networks(add_nodes(routes))));
     let routes = add_instances(routes)
         .get("/2/jobs", "List jobs", jobs::list)
         .get("/2/jobs/{id}", "Describe a job", jobs::one)

@@ -326,6 +326,8 @@ calls! {
         "disk_rename" DiskRename -> (), Normal, Changes, Fails, Shared;
         /// Tell the sizes of disks, in MiB; null where one is not there.
         "disk_sizes" DiskSizes -> Vec<Option<u64>>, Normal, Reads, Fails, Shared;
+        /// Tell how much room there is in directories of disks; null where one is not there.
+        "storage_list" StorageList -> Vec<Option<StorageSpace>>, Normal, Reads, Fails, Shared;
         /// Do nothing for a while; for tests.
         "test_delay" TestDelay -> (), Slow, Changes, Fails, Shared;
         /// Make another key and request its certificate; the current one stays in use.

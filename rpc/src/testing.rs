@@ -186,6 +186,7 @@ impl Agent for MemoryAgent {
             | Request::DiskRemove(_)
             | Request::DiskGrow(_)
             | Request::DiskRename(_)
+            | Request::StorageList(_)
             | Request::DiskSizes(_) => refuse("runs no instances"),
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,

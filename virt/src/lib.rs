@@ -24,4 +24,4 @@ mod qmp;
 
 pub use error::VirtError;
 pub use instances::{Instances, Order};
-pub use storage::Storage;
+pub use storage::{Space, Storage};

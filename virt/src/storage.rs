@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use model::instance::launch::DiskLaunch;
@@ -11,6 +11,10 @@ use crate::VirtError;
 use crate::records::io as failed;
 
 const MIB: u64 = 1024 * 1024;
+/// Bytes of what `st_blocks` counts (stat(2)).
+const BLOCK: u64 = 512;
+/// Directories below one another that are looked through: that of an instance, and one more.
+const DEPTH_MAX: u32 = 3;
 /// Mode of a disk.
 const DISK_MODE: u32 = 0o600;
 /// Directories that a list may name.
@@ -173,6 +177,25 @@ impl Storage {
         Ok(())
     }
 
+    /// The room in a directory of disks; none if it is not there.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn space(&self, directory: &str) -> Result<Option<Space>, VirtError> {
+        let path = Path::new(directory);
+        let found = match rustix::fs::statvfs(path) {
+            Ok(found) => found,
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(failed("look at", path)(error.into())),
+        };
+        let mib = |blocks: u64| blocks.saturating_mul(found.f_frsize) / MIB;
+        Ok(Some(Space {
+            total_mib: mib(found.f_blocks),
+            free_mib: mib(found.f_bavail),
+            used_mib: used(path, DEPTH_MAX) / MIB,
+        }))
+    }
+
     /// The size of a disk, in MiB; none if it is not there.
     ///
     /// # Errors
@@ -185,6 +208,27 @@ impl Storage {
             Err(error) => Err(failed("look at the disk", &path)(error)),
         }
     }
+}
+
+/// The room in a directory of disks, in MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// All that its file system has.
+    pub total_mib: u64,
+    pub free_mib: u64,
+    /// The blocks of the files in it.
+    pub used_mib: u64,
+}
+
+/// The bytes of all files in a directory, to some depth; what goes away meanwhile does not count.
+fn used(directory: &Path, depth: u32) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() && depth > 0 => used(&entry.path(), depth - 1),
+        Ok(found) => found.blocks() * BLOCK,
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
 }
 
 fn length(file: &File, path: &Path) -> Result<u64, VirtError> {

@@ -180,22 +180,51 @@ pub(super) fn disks(arguments: VerifyDisksArguments, session: &Session) -> Resul
     let op = opcode("OP_CLUSTER_VERIFY_DISKS", json!({ "group_name": arguments.node_group }));
     let job = JobArguments { priority: arguments.priority, ..JobArguments::default() };
     if arguments.json {
-        return as_json(op, &job, |results| unasked(results).is_empty(), session);
+        return as_json(
+            op,
+            &job,
+            |results| unasked(results).is_empty() && missing(results).is_empty(),
+            session,
+        );
     }
     let Some(result) = job.run_raw(op, session)? else { return Ok(()) };
     let outcome = made_by(&result).wait(session, &mut session.connect()?, true)?;
-    let mut all_asked = true;
+    let mut all_well = true;
     for (_place, results) in &outcome.results {
         let unasked = unasked(results);
         for (node, why) in &unasked {
             say(format_args!("Error gathering data on node {node}: {why}"))?;
             say("You need to fix these nodes first before fixing instances")?;
         }
-        all_asked &= unasked.is_empty();
-        // There are no instances yet whose disks could be missing.
-        say("No disks need to be activated.")?;
+        all_well &= unasked.is_empty();
+        let missing = missing(results);
+        for (instance, volumes) in &missing {
+            say(format_args!("Instance {instance} has missing disks:"))?;
+            for volume in *volumes {
+                let part = |at: usize| python::text(&volume[at]);
+                say(format_args!("  {} on node {}", part(1), part(0)))?;
+            }
+        }
+        all_well &= missing.is_empty();
+        if missing.is_empty() {
+            say("No disks need to be activated.")?;
+        } else {
+            say(
+                "`gnt instance recreate-disks` makes disks anew that are lost, without their content",
+            )?;
+        }
     }
-    if all_asked && outcome.failed == 0 { Ok(()) } else { Err(CliError::Told) }
+    if all_well && outcome.failed == 0 { Ok(()) } else { Err(CliError::Told) }
+}
+
+/// The instances of which disks are missing, each with those.
+fn missing(results: &[Value]) -> Vec<(&str, &[Value])> {
+    let found = results.first().and_then(|found| found.get(2)).and_then(Value::as_object);
+    found
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, of)| Some((name.as_str(), of.as_array()?.as_slice())))
+        .collect()
 }
 
 /// The nodes that a check of disks could not ask, and why not.
@@ -213,5 +242,7 @@ mod tests {
         assert_eq!(unasked(&[json!([{}, [], {}])]), []);
         let found = [json!([{"n1": "no answer"}, [], {}])];
         assert_eq!(unasked(&found), [("n1", "no answer".to_owned())]);
+        let lost = [json!([{}, [], {"web1": [["n1", "/srv/d0"]]}])];
+        assert_eq!(missing(&lost), [("web1", [json!(["n1", "/srv/d0"])].as_slice())]);
     }
 }

@@ -62,7 +62,7 @@ impl LogicalUnit for InstanceRename {
         if !disks.is_empty() {
             begun(context, uuid, Some(name.clone())).await?;
             if let Err(not) = moved(context, &before, &disks, true).await? {
-                // Where it cannot be taken back either, it goes on later.
+                // A move that cannot be taken back either goes on later.
                 if moved(context, &before, &disks, false).await?.is_ok() {
                     begun(context, uuid, None).await?;
                 }

@@ -9,13 +9,17 @@ use rpc::calls::{
     CONSOLE_INPUT_MAX, CONSOLE_WAIT_MS_MAX, ConsoleRead, ConsoleSaid, ConsoleWrite, Control,
     DiskCreate, DiskGrow, DiskImage, DiskRemove, DiskRename, DiskSizes, Finish, HypervisorCheck,
     INSTANCES_PER_NODE_MAX, InstanceAwaited, InstanceControl, InstanceFinish, InstanceReceive,
-    InstanceSeen, InstanceSend, InstanceStart, InstanceStop, RunSet, RunsEnded,
+    InstanceSeen, InstanceSend, InstanceStart, InstanceStop, RunSet, RunsEnded, StorageList,
+    StorageSpace,
 };
 use rpc::{Failure, FailureKind};
 use stdx::daemon::chain;
-use virt::{Order, Storage, VirtError};
+use virt::{Order, Space, Storage, VirtError};
 
 use super::Agent;
+
+/// Directories that one call asks for: there are two kinds that have one.
+const DIRECTORIES_MAX: usize = 16;
 
 fn failed(error: &VirtError) -> Failure {
     Failure::failed(chain(error))
@@ -142,6 +146,31 @@ impl Agent {
 
     pub(super) async fn disk_sizes(&self, call: DiskSizes) -> Result<Vec<Option<u64>>, Failure> {
         self.with_disks(call.disks, Storage::size).await
+    }
+
+    pub(super) async fn storage_list(
+        &self,
+        call: StorageList,
+    ) -> Result<Vec<Option<StorageSpace>>, Failure> {
+        if call.directories.len() > DIRECTORIES_MAX {
+            let text = format!("{} directories; at most {DIRECTORIES_MAX}", call.directories.len());
+            return Err(Failure::new(FailureKind::Malformed, text));
+        }
+        let storage = self.storage.clone();
+        let look = move || -> Result<Vec<Option<StorageSpace>>, VirtError> {
+            let told = call.directories.iter().map(|directory| {
+                let space = storage.space(directory)?;
+                Ok(space.map(|Space { total_mib, free_mib, used_mib }| StorageSpace {
+                    total_mib,
+                    free_mib,
+                    used_mib,
+                }))
+            });
+            told.collect()
+        };
+        let told = tokio::task::spawn_blocking(look).await;
+        let told = told.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
+        told.map_err(|error| failed(&error))
     }
 
     /// Does something with each disk, one after the other, up to the first that fails.

@@ -215,3 +215,20 @@ pub struct DiskRename {
 pub struct DiskSizes {
     pub disks: Vec<DiskLaunch>,
 }
+
+/// Asks how much room there is in directories of disks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StorageList {
+    pub directories: Vec<String>,
+}
+
+/// The room in a directory of disks, in MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorageSpace {
+    /// All that its file system has.
+    pub total_mib: u64,
+    pub free_mib: u64,
+    /// The blocks of the files in it.
+    pub used_mib: u64,
+}

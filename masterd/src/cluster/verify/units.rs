@@ -18,6 +18,7 @@ use crate::agents::master_address::Look;
 use crate::cluster::verify;
 use crate::config::Config;
 use crate::config::finding::{self, Code, Finding, Severity};
+use crate::instances::storage;
 use crate::machines::rack::document as rack_document;
 use crate::role::standing;
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
@@ -321,9 +322,10 @@ impl LogicalUnit for GroupVerifyDisks {
         Ok(())
     }
 
-    /// No instance has a disk before there are instances.
-    async fn exec(self, (): (), _context: &mut Context) -> Result<DisksFound, Failure> {
-        Ok((json!({}), Vec::new(), json!({})))
+    /// Disks in files need no activation.
+    async fn exec(self, (): (), context: &mut Context) -> Result<DisksFound, Failure> {
+        let (silent, missing) = storage::missing(context, &self.group_name).await?;
+        Ok((json!(silent), Vec::new(), json!(missing)))
     }
 }
 
