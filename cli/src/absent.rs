@@ -1,7 +1,7 @@
 //! Core: what Ganeti's tools have and this one has not, and why.
 
 /// Kinds of objects that do not exist.
-const OBJECTS: [(&str, &str); 2] = [("backup", INSTANCES), ("storage", INSTANCES)];
+const OBJECTS: [(&str, &str); 1] = [("storage", INSTANCES)];
 
 const INSTANCES: &str = "this version does not do that with instances yet";
 const CONSOLE: &str = "use ssh, or what you manage hosts with; gnt runs nothing on nodes";

@@ -1,6 +1,6 @@
 //! `gnt instance`.
 
-mod add;
+pub(crate) mod add;
 mod batch;
 mod chosen;
 mod console;

@@ -57,6 +57,7 @@ mod python;
 mod span;
 
 mod asset;
+mod backup;
 mod boot_template;
 mod cluster;
 mod debug;
@@ -160,6 +161,9 @@ enum Object {
     /// Instances, virtual machines on the nodes.
     #[command(subcommand)]
     Instance(instance::Instance),
+    /// Exports of instances, from which they are made again.
+    #[command(subcommand)]
+    Backup(backup::Backup),
     /// Operating systems of instances.
     #[command(subcommand)]
     Os(os::Os),
@@ -322,6 +326,7 @@ fn carry_out(object: Object, session: &Session) -> Result<(), CliError> {
         Object::Dhcp(verb) => dhcp::run(verb, session),
         Object::Machine(verb) => machine::run(verb, session),
         Object::Image(verb) => image::run(verb, session),
+        Object::Backup(verb) => backup::run(verb, session),
         Object::Os(verb) => os::run(verb, session),
         Object::Asset(verb) => asset::run(verb, session),
         Object::Network(verb) => network::run(verb, session),

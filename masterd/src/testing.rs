@@ -158,6 +158,7 @@ pub(crate) fn facts() -> NodeFacts {
         memory_free_mib: 60 << 10,
         disk_total_mib: 1 << 20,
         disk_free_mib: 1 << 19,
+        exports: Vec::new(),
     }
 }
 

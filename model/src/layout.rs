@@ -125,6 +125,8 @@ paths! {
     instances = "var/lib/gantry/node/instances", NODE_USER, "0700";
     /// The directory below which files of disks may lie, where no list names others.
     file_storage = "srv/gantry", NODE_USER, "0750";
+    /// Exports of instances, a directory each.
+    exports = "srv/gantry/export", NODE_USER, "0700";
     /// Directories in which files of disks may lie, one in a line; the operator makes it.
     file_storage_paths = "etc/gantry/file-storage.paths", ROOT_USER, "0644";
     /// Uploads that are not blobs yet, by their digests.

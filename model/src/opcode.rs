@@ -40,11 +40,11 @@ pub use group::{GroupAdd, GroupAssignNodes, GroupRemove, GroupRename, GroupSetPa
 pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
 pub use instance::{
-    GroupEvacuate, InstanceActivateDisks, InstanceChangeGroup, InstanceConsole, InstanceCreate,
-    InstanceDeactivateDisks, InstanceFailover, InstanceGrowDisk, InstanceMigrate,
-    InstanceMultiAlloc, InstanceReboot, InstanceRecreateDisks, InstanceReinstall, InstanceRemove,
-    InstanceRename, InstanceSetParams, InstanceShutdown, InstanceStartup, NodeEvacuate,
-    NodeMigrate, TestAllocator,
+    BackupExport, BackupPrepare, BackupRemove, GroupEvacuate, InstanceActivateDisks,
+    InstanceChangeGroup, InstanceConsole, InstanceCreate, InstanceDeactivateDisks,
+    InstanceFailover, InstanceGrowDisk, InstanceMigrate, InstanceMultiAlloc, InstanceReboot,
+    InstanceRecreateDisks, InstanceReinstall, InstanceRemove, InstanceRename, InstanceSetParams,
+    InstanceShutdown, InstanceStartup, NodeEvacuate, NodeMigrate, TestAllocator,
 };
 pub use machine::{
     Clearable, DhcpSet, IpamSet, LeaseRelease, MachineAdd, MachineAwait, MachineBmcRemove,
@@ -381,6 +381,12 @@ opcodes! {
     "OP_GROUP_EVACUATE" GroupEvacuate -> SubmittedJobs, Master, Operator, [group_name];
     /// Describe instances.
     "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, Master, Read, [];
+    /// Prepare the export of an instance.
+    "OP_BACKUP_PREPARE" BackupPrepare -> (), Master, Operator, [instance_name];
+    /// Export an instance: the content of its disks, and a description, in a directory on a node.
+    "OP_BACKUP_EXPORT" BackupExport -> instance::backup::Exported, Agents, Operator, [instance_name];
+    /// Remove the exports of an instance.
+    "OP_BACKUP_REMOVE" BackupRemove -> (), Agents, Operator, [instance_name];
     /// Tell how much there is of a kind of storage on nodes.
     "OP_NODE_QUERY_STORAGE" NodeQueryStorage -> Vec<Vec<serde_json::Value>>, Agents, Read, [];
     /// List volumes of nodes; there are none, as this version has disks in files.

@@ -40,8 +40,9 @@ use netboot::ledger::Ledger;
 use netboot::rack::Racks;
 use netboot::token_claim::Claims;
 use switches::Switches;
-use virt::{Instances, Storage};
+use virt::{Exports, Instances, Storage};
 
+mod backup_calls;
 mod blob_calls;
 mod exchange;
 mod instance_calls;
@@ -91,6 +92,7 @@ pub struct Agent {
     switches: Switches,
     instances: Instances,
     storage: Storage,
+    exports: Exports,
     dhcp: watch::Receiver<Option<Learner>>,
     left: Notify,
 }
@@ -171,6 +173,7 @@ impl Agent {
         let ssconf = Arc::new(ssconf::Files::new(&layout));
         let switches = Switches::new(Tasks::new(), layout.switch_programs());
         let storage = instances.storage().clone();
+        let exports = Exports::new(layout.exports());
         Self {
             layout,
             membership,
@@ -197,6 +200,7 @@ impl Agent {
             switches,
             instances,
             storage,
+            exports,
             dhcp,
             left: Notify::new(),
         }
@@ -237,8 +241,9 @@ impl Agent {
     }
 
     async fn facts(&self) -> Result<NodeFacts, Failure> {
-        let data = self.layout.node_data();
-        let gathered = tokio::task::spawn_blocking(move || facts::gather(&data)).await;
+        let (data, exports) = (self.layout.node_data(), self.exports.clone());
+        let gather = move || facts::gather(&data, exports.names().unwrap_or_default());
+        let gathered = tokio::task::spawn_blocking(gather).await;
         let gathered =
             gathered.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
         gathered.map_err(|error| Failure::failed(chain(&error)))
@@ -485,6 +490,13 @@ impl Agent {
             Request::DiskRename(call) => answer(call, |call| self.disk_rename(call)).await,
             Request::DiskSizes(call) => answer(call, |call| self.disk_sizes(call)).await,
             Request::StorageList(call) => answer(call, |call| self.storage_list(call)).await,
+            Request::VolumeRead(call) => answer(call, |call| self.volume_read(call)).await,
+            Request::VolumeWrite(call) => answer(call, |call| self.volume_write(call)).await,
+            Request::VolumeCopy(call) => answer(call, |call| self.volume_copy(call)).await,
+            Request::ExportBegin(call) => answer(call, |call| self.export_begin(call)).await,
+            Request::ExportFinish(call) => answer(call, |call| self.export_finish(call)).await,
+            Request::ExportDescribe(call) => answer(call, |call| self.export_describe(call)).await,
+            Request::ExportRemove(call) => answer(call, |call| self.export_remove(call)).await,
             Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,
             Request::RenewBegin(call) => answer(call, |_| self.renew_begin()).await,

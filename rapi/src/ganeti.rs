@@ -158,6 +158,12 @@ fn add_instances(routes: Routes) -> Routes {
             "Stop an instance, write an operating system onto it, and start it",
             reinstall,
         )
+        .put(
+            "/2/instances/{name}/prepare-export",
+            "Prepare the export of an instance",
+            change(&change::BACKUP_PREPARE),
+        )
+        .put("/2/instances/{name}/export", "Export an instance", change(&change::BACKUP_EXPORT))
         .post("/2/instances/{name}/disk/{disk}/grow", "Make a disk larger", grow_disk)
         .get("/2/instances/{name}/console", "Tell how a console is reached", console)
         .post(

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+mod backup;
 mod blob;
 mod certificate;
 mod enrol;
@@ -20,6 +21,7 @@ mod node;
 mod ramdisk;
 mod switch;
 
+pub use backup::*;
 pub use blob::*;
 pub use certificate::*;
 pub use enrol::*;
@@ -328,6 +330,20 @@ calls! {
         "disk_sizes" DiskSizes -> Vec<Option<u64>>, Normal, Reads, Fails, Shared;
         /// Tell how much room there is in directories of disks; null where one is not there.
         "storage_list" StorageList -> Vec<Option<StorageSpace>>, Normal, Reads, Fails, Shared;
+        /// Read a piece of a disk, or of a file of an export.
+        "volume_read" VolumeRead -> VolumePiece, Normal, Reads, Fails, Bulk;
+        /// Write a piece of a disk, or of a file of an export.
+        "volume_write" VolumeWrite -> (), Normal, Changes, Fails, Bulk, data;
+        /// Copy a disk to a file of an export, or back, within the node.
+        "volume_copy" VolumeCopy -> (), Slow, Changes, Fails, Shared;
+        /// Begin an export; one of the same name stays until this one is whole.
+        "export_begin" ExportBegin -> (), Normal, Changes, Fails, Shared;
+        /// Make an export whole.
+        "export_finish" ExportFinish -> (), Normal, Changes, Fails, Bulk;
+        /// Tell the description of an export.
+        "export_describe" ExportDescribe -> String, Fast, Reads, Fails, Bulk;
+        /// Remove an export.
+        "export_remove" ExportRemove -> bool, Normal, Changes, Fails, Shared;
         /// Do nothing for a while; for tests.
         "test_delay" TestDelay -> (), Slow, Changes, Fails, Shared;
         /// Make another key and request its certificate; the current one stays in use.

@@ -187,6 +187,13 @@ impl Agent for MemoryAgent {
             | Request::DiskGrow(_)
             | Request::DiskRename(_)
             | Request::StorageList(_)
+            | Request::VolumeRead(_)
+            | Request::VolumeWrite(_)
+            | Request::VolumeCopy(_)
+            | Request::ExportBegin(_)
+            | Request::ExportFinish(_)
+            | Request::ExportDescribe(_)
+            | Request::ExportRemove(_)
             | Request::DiskSizes(_) => refuse("runs no instances"),
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,

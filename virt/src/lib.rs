@@ -10,6 +10,7 @@
 
 pub mod console;
 mod error;
+mod exports;
 pub mod hypervisor;
 mod image;
 mod instances;
@@ -23,5 +24,6 @@ pub mod kvm;
 mod qmp;
 
 pub use error::VirtError;
+pub use exports::{EXPORTS_MAX, Exports, Piece, Volume};
 pub use instances::{Instances, Order};
 pub use storage::{Space, Storage};

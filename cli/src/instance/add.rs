@@ -2,7 +2,7 @@
 
 use clap::Args;
 use model::opcode::OpCode;
-use model::opcode::instance::{CreateParameters, Told};
+use model::opcode::instance::{CreateMode, CreateParameters, Told};
 use serde_json::Value;
 
 use crate::error::CliError;
@@ -117,17 +117,24 @@ fn numbered(what: &str, devices: Vec<Named>) -> Result<Vec<Told>, CliError> {
 impl AddArguments {
     pub(crate) fn run(self, session: &Session) -> Result<(), CliError> {
         let job = self.job.clone();
-        let op = self.op()?;
+        let op = self.op(CreateMode::Create)?;
         job.run(OpCode::InstanceCreate(Box::new(op)), session).map(drop)
     }
 
-    fn op(self) -> Result<CreateParameters, CliError> {
+    /// How the job is submitted.
+    pub(crate) const fn job(&self) -> &JobArguments {
+        &self.job
+    }
+
+    /// The opcode; the description of an import says what is not given.
+    pub(crate) fn op(self, mode: CreateMode) -> Result<CreateParameters, CliError> {
         let mut disks = numbered("disk", self.disks)?;
         if let Some(size) = self.os_size {
             disks.push([("size".to_owned(), Value::from(size))].into_iter().collect());
         }
         let nics = match (self.no_nics, self.nics.is_empty()) {
             (true, _) => Vec::new(),
+            (false, true) if mode == CreateMode::Import => Vec::new(),
             (false, true) => vec![Told::new()],
             (false, false) => numbered("network interface", self.nics)?,
         };
@@ -142,6 +149,7 @@ impl AddArguments {
         };
         let (hypervisor, hvparams) = self.hypervisor_parameters.unzip();
         Ok(CreateParameters {
+            mode,
             disks,
             nics,
             disk_template: self.disk_template,

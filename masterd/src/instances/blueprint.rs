@@ -134,7 +134,7 @@ fn supported(op: &InstanceCreate) -> Result<(), Exception> {
     match op.mode {
         CreateMode::Create => {}
         CreateMode::Import | CreateMode::RemoteImport => {
-            return Err(wrong("this version imports no instances"));
+            return Err(wrong("this version takes no instance from another cluster"));
         }
     }
     if op.instance_communication {

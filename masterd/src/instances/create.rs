@@ -3,15 +3,19 @@
 
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
+use model::instance::launch::DiskLaunch;
 use model::instance::state::AdminState;
 use model::instance::{Instance, Phase};
 use model::node::Node;
 use model::opcode::InstanceCreate;
 use model::{Exception, JobId, NodeName, Uuid};
+use rpc::calls::Volume;
 
 use super::allocator::built_in::{Wish, choose};
 use super::allocator::{self, Allocator, Newcomer};
+use super::backup::import::{Source, imported};
 use super::blueprint::{Blueprint, Making, asked, installs};
+use super::transfer::{Place, carried};
 use super::{agent, info, launch, name, os, remove, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
@@ -39,6 +43,8 @@ pub(crate) struct CreatePlan {
     left: Option<Uuid>,
     /// The node that a program chose.
     chosen: Option<NodeName>,
+    /// What is made of an import.
+    import: Option<(InstanceCreate, Source)>,
 }
 
 impl LogicalUnit for InstanceCreate {
@@ -69,46 +75,54 @@ impl LogicalUnit for InstanceCreate {
     }
 
     async fn check(&self, context: &mut Context) -> Result<Self::Plan, Failure> {
+        let import = imported(self, context).await?;
+        let op = import.as_ref().map_or(self, |(op, _)| op);
         let config = context.config();
-        let left = left_behind(self, context, &config)?;
+        let left = left_behind(op, context, &config)?;
         let facts = context.contacts().facts();
         let (job, now) = (context.job(), context.now());
         let making = Making { facts: &facts, job, now, seed: Uuid::new_v4().as_u128() };
-        let blueprint = blueprint(self, &config, making)?;
+        let blueprint = blueprint(op, &config, making)?;
+        if let Some((_, source)) = &import {
+            source.fits(&blueprint.disks.iter().map(|disk| disk.size).collect::<Vec<u64>>())?;
+        }
         let mut chosen = None;
         // The name may be that of a record which goes first.
         if left.is_none() {
-            chosen = by_program(self, context, &config, &blueprint).await?;
-            let node = placed(self, &config, &blueprint, making, chosen.as_ref())?;
-            let (_, instance) = blueprint.on(node, self, &config, making)?;
+            chosen = by_program(op, context, &config, &blueprint).await?;
+            let node = placed(op, &config, &blueprint, making, chosen.as_ref())?;
+            let (_, instance) = blueprint.on(node, op, &config, making)?;
             let name = &blueprint.instance.name;
-            name::check(name, self.name_check, self.ip_check && self.start).await?;
-            if let Some(first) = blueprint.disks.first().filter(|_| installs(self)) {
+            name::check(name, op.name_check, op.ip_check && op.start).await?;
+            if let Some(first) = blueprint.disks.first().filter(|_| installs(op)) {
                 let file = os::disk_file(&config, &blueprint.instance.os)?;
                 os::fits(&context.source(), file, first.size)?;
             }
-            if !self.forthcoming {
+            if !op.forthcoming {
                 agent::check_hypervisor(context, &node.name, &instance).await?;
             }
         }
-        Ok(CreatePlan { left, chosen })
+        Ok(CreatePlan { left, chosen, import })
     }
 
     async fn exec(
         self,
-        CreatePlan { left, chosen }: CreatePlan,
+        CreatePlan { left, chosen, import }: CreatePlan,
         context: &mut Context,
     ) -> Result<Vec<NodeName>, Failure> {
+        let (op, source) = match import {
+            Some((op, source)) => (op, Some(source)),
+            None => (self, None),
+        };
         if let Some(left) = left {
             clear(context, left).await?;
         }
-        let name = self.instance_name.to_ascii_lowercase();
+        let name = op.instance_name.to_ascii_lowercase();
         context.say(format!("adding instance {name} to cluster config")).await;
-        let instance = reserve(&self, context, chosen).await?;
-        context.add_lock(&LockName::member(Level::Instance, instance.name.as_str()));
-        if self.pnode.is_none() {
+        let instance = reserve(&op, context, chosen).await?;
+        if op.pnode.is_none() {
             let (name, node) = (&instance.name, &instance.primary_node);
-            let program = Allocator::program(self.iallocator.as_deref(), &context.config());
+            let program = Allocator::program(op.iallocator.as_deref(), &context.config());
             let by = program.map(|program| format!(" {program}")).unwrap_or_default();
             let text = format!("Selected nodes for instance {name} via iallocator{by}: {node}");
             context.say(info(&text)).await;
@@ -124,17 +138,20 @@ impl LogicalUnit for InstanceCreate {
             let config = context.config();
             (launch::disks(&config, &instance), config.settings_of(&instance).prealloc_wipe_disks)
         };
-        let first = disks.first().cloned().filter(|_| installs(&self));
-        let made_disks = agent::make_disks(context, &node, disks, wipe).await?;
+        let first = disks.first().cloned().filter(|_| installs(&op));
+        let made_disks = agent::make_disks(context, &node, disks.clone(), wipe).await?;
         let mut whole = made_disks.map_err(|not| not.exception("Can't create the disks"));
         if let (Ok(()), Some(first)) = (&whole, first) {
             whole = os::install(context, &node, &instance.os, first).await?;
+        }
+        if let (Ok(()), Some(source)) = (&whole, source) {
+            whole = filled(context, &node, disks, &source).await?;
         }
         if let Err(failed) = whole {
             undo(context, &instance).await?;
             return Err(failed.into());
         }
-        let (start, now) = (self.start, context.now());
+        let (start, now) = (op.start, context.now());
         let launch = context.transact(move |config| made(config, uuid, start, now)).await?;
         if let Some(launch) = launch {
             context.say("* starting instance...").await;
@@ -142,6 +159,25 @@ impl LogicalUnit for InstanceCreate {
         }
         Ok(vec![node])
     }
+}
+
+/// Gives disks the content that an export has of them.
+async fn filled(
+    context: &mut Context,
+    node: &NodeName,
+    disks: Vec<DiskLaunch>,
+    source: &Source,
+) -> Result<Result<(), Exception>, Failure> {
+    for (place, disk) in disks.into_iter().enumerate() {
+        let Some(from) = source.content(place) else { continue };
+        let what = format!("disk/{place}");
+        context.say(format!("* importing {what} from {}", from.node)).await;
+        let to = Place { node: node.clone(), volume: Volume::Disk(disk) };
+        if let Err(not) = carried(context, from, to, &what).await? {
+            return Ok(Err(not.exception(&format!("Could not import {what}"))));
+        }
+    }
+    Ok(Ok(()))
 }
 
 fn blueprint(

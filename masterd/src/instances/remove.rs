@@ -1,6 +1,6 @@
 //! Removes an instance: what it has on its node first, its record last.
 
-use jobs::locks::{Level, LockName};
+use jobs::locks::Level;
 use model::error::ErrorCode;
 use model::instance::state::AdminState;
 use model::instance::{Disk, Instance, Phase};
@@ -49,8 +49,8 @@ impl LogicalUnit for InstanceRemove {
             }
             context.say(warning(&format!("{what}: {}", not.why))).await;
         }
-        gone(context, uuid).await?;
-        context.remove_lock(&LockName::member(Level::Instance, name.as_str()))
+        // Its lock stays, by its name: the next in line may be about to make another of that name.
+        gone(context, uuid).await
     }
 }
 

@@ -69,7 +69,6 @@ impl LogicalUnit for InstanceRename {
                 return Err(not.exception("Could not rename the directory of disks").into());
             }
         }
-        context.add_lock(&LockName::member(Level::Instance, name.as_str()));
         let (now, new) = (context.now(), name.clone());
         context
             .transact(move |config| {
@@ -88,7 +87,6 @@ impl LogicalUnit for InstanceRename {
                 Ok((changes, ()))
             })
             .await?;
-        context.remove_lock(&LockName::member(Level::Instance, before.name.as_str()))?;
         Ok(name)
     }
 }

@@ -151,6 +151,9 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_NODE_MIGRATE", r#""node_name": "n4""#),
     ("OP_GROUP_EVACUATE", r#""group_name": "default", "target_groups": ["other"]"#),
     ("OP_INSTANCE_QUERY_DATA", ""),
+    ("OP_BACKUP_PREPARE", r#""instance_name": "i1", "mode": "local""#),
+    ("OP_BACKUP_EXPORT", r#""instance_name": "i1", "target_node": "n2""#),
+    ("OP_BACKUP_REMOVE", r#""instance_name": "i1""#),
     ("OP_NODE_QUERY_STORAGE", r#""output_fields": ["name"], "nodes": ["n2"]"#),
     ("OP_NODE_QUERYVOLS", r#""output_fields": ["name"]"#),
     ("OP_NODE_MODIFY_STORAGE", r#""node_name": "n2", "storage_type": "file", "changes": {}"#),
@@ -343,9 +346,6 @@ async fn prepare(scene: &Scene, silent: u16) {
     // It was removed with its node, if that was.
     let lock = LockName::member(Level::Node, "n2.example");
     scene.parts.locks.add(&lock);
-    for name in ["i0", "i1"] {
-        scene.parts.locks.add(&LockName::member(Level::Instance, name));
-    }
     told(&scene.parts.contacts);
     scene.parts.writer.transact(None, decide).await.unwrap();
 }

@@ -83,7 +83,7 @@ const MIGRATE: &str = r#"{"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "web1
 const CLEANUP: &str =
     r#"{"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "web1", "cleanup": true}"#;
 
-const SAMPLES: [Sample; 13] = [
+const SAMPLES: [Sample; 14] = [
     Sample::new(&[], CREATE, true),
     Sample::new(&[CREATE, SHUTDOWN], STARTUP, false),
     Sample::new(&[CREATE], SHUTDOWN, false),
@@ -94,6 +94,7 @@ const SAMPLES: [Sample; 13] = [
     Sample::new(&[CREATE, SHUTDOWN], ADD_DISK, false),
     Sample::new(&[CREATE, SHUTDOWN], REMOVE_DISK, true),
     Sample::new(&[CREATE], REMOVE, true),
+    Sample::new(&[CREATE, REMOVE], CREATE, true),
     Sample::new(&[SHARED], FAILOVER, true),
     Sample::new(&[SHARED, SHUTDOWN], FAILOVER, true),
     Sample { again: CLEANUP, ..Sample::new(&[SHARED], MIGRATE, false) },

@@ -1,6 +1,7 @@
-//! Core: opcodes on instances. [`create`] makes them, [`life`] starts, stops and changes them, [`disks`] are
+//! Core: opcodes on instances. [`create`] makes them, [`backup`] exports them, [`life`] starts, stops and changes them, [`disks`] are
 //! those on their disks, and [`moves`] those that take them to other nodes.
 
+pub mod backup;
 pub mod create;
 pub mod disks;
 pub mod life;
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::instance::disk::DISK_MIB_MAX;
 use crate::instance::record::DISKS_MAX;
 
+pub use backup::{BackupExport, BackupPrepare, BackupRemove};
 pub use create::{
     CreateMode, CreateParameters, InstanceCreate, InstanceMultiAlloc, MultiAllocated, TestAllocator,
 };

@@ -173,6 +173,20 @@ pub static INSTANCE_DEACTIVATE: Change =
 /// Disks of an instance made anew.
 pub static INSTANCE_RECREATE: Change =
     Change { id: "OP_INSTANCE_RECREATE_DISKS", switches: &[], ..INSTANCE };
+/// The export of an instance, prepared.
+pub static BACKUP_PREPARE: Change = Change {
+    id: "OP_BACKUP_PREPARE",
+    switches: &[],
+    words: &[("mode", "mode", "local")],
+    ..INSTANCE
+};
+/// The export of an instance.
+pub static BACKUP_EXPORT: Change = Change {
+    id: "OP_BACKUP_EXPORT",
+    switches: &[DRY_RUN],
+    renamed: &[("destination", "target_node")],
+    ..INSTANCE
+};
 /// Places for several instances.
 pub static INSTANCES_ADD: Change =
     Change { id: "OP_INSTANCE_MULTI_ALLOC", switches: &[DRY_RUN], ..PLAIN };

@@ -11,7 +11,7 @@ use model::instance::launch::{Sights, SightsKnown};
 use model::node::Node;
 use model::rack::{DocumentVersion, Event, RackDocument};
 use model::rack_fault::RackFault;
-use model::{NodeName, Serial, Timestamp};
+use model::{InstanceName, NodeName, Serial, Timestamp};
 use queue_format::Epoch;
 
 use crate::wire::Versions;
@@ -94,6 +94,9 @@ pub struct NodeFacts {
     pub disk_total_mib: u64,
     /// Its free space for the agent, in MiB.
     pub disk_free_mib: u64,
+    /// The exports of instances that lie there.
+    #[serde(default)]
+    pub exports: Vec<InstanceName>,
 }
 
 /// Parameters of `verify`: none.

@@ -1,6 +1,7 @@
 //! Instances by Ganeti's own `gnt-instance`, on the fake hypervisor of three nodes.
 
 mod allocator;
+mod backup;
 mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,11 +3,12 @@
 
 use luxi::query::FieldDefinition;
 
-use super::without_rows::{EXPORT, EXT_STORAGE, OS};
+use super::without_rows::{EXT_STORAGE, OS};
 use super::{filter, job, lock};
 use crate::cluster::group::fields as group;
 use crate::cluster::node::fields as node;
 use crate::cluster::settings::fields as cluster;
+use crate::instances::backup::fields as export;
 use crate::instances::fields as instance;
 use crate::machines::network::fields as network;
 use crate::units::list::Field;
@@ -47,7 +48,7 @@ fn fields_are_those_of_ganeti() {
         ("lock", own(lock::FIELDS)),
         ("instance", own(instance::all())),
         ("network", own(network::FIELDS)),
-        ("export", EXPORT.iter().collect()),
+        ("export", own(export::FIELDS)),
         ("filter", own(filter::FIELDS)),
         ("cluster", own(cluster::FIELDS)),
         ("os", OS.iter().collect()),

@@ -15,12 +15,6 @@ macro_rules! definitions {
     };
 }
 
-/// Fields of exports.
-pub(crate) const EXPORT: &[FieldDefinition] = definitions! {
-    "export", "Export", Text, "Export name";
-    "node", "Node", Text, "Node that has it";
-};
-
 /// Fields of operating systems.
 pub(crate) const OS: &[FieldDefinition] = definitions! {
     "api_versions", "ApiVersions", Other, "Versions of the interface that its scripts know";
@@ -83,12 +77,12 @@ mod tests {
     #[test]
     fn what_does_not_exist_is_told_without_rows_too() {
         let wanted = ["node".to_owned(), "nonsense".to_owned()];
-        let table = empty(EXPORT, &wanted, None).unwrap();
+        let table = empty(EXT_STORAGE, &wanted, None).unwrap();
         assert_eq!(table.fields[1].kind, FieldKind::Unknown);
         let filter = Filter::any_of("nonsense", ["x"]);
-        assert!(empty(EXPORT, &wanted, Some(&filter)).is_err());
-        assert!(bare::<u8>(EXPORT, &wanted).unwrap_err().message().ends_with(": nonsense"));
-        assert_eq!(bare::<u8>(EXPORT, &wanted[..1]), Ok(Vec::new()));
-        assert_eq!(describe(EXPORT, Some(&[])).fields.len(), 2);
+        assert!(empty(EXT_STORAGE, &wanted, Some(&filter)).is_err());
+        assert!(bare::<u8>(EXT_STORAGE, &wanted).unwrap_err().message().ends_with(": nonsense"));
+        assert_eq!(bare::<u8>(EXT_STORAGE, &wanted[..1]), Ok(Vec::new()));
+        assert_eq!(describe(EXT_STORAGE, Some(&[])).fields.len(), 4);
     }
 }

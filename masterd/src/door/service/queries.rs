@@ -1,6 +1,6 @@
 //! Methods that list objects.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use model::group::Group;
 use model::network::{Claim, Network};
 use model::node::Node;
 use model::rack::Lease;
-use model::{Exception, Job, JobId};
+use model::{Exception, Job, JobId, NodeName};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::{LuxiService, no_locking, tenants};
@@ -27,9 +28,9 @@ use crate::cluster::node::fields::NodeRow;
 use crate::cluster::{group, node, token};
 use crate::config::Config;
 use crate::door::lists::job::JobRow;
-use crate::door::lists::without_rows::{self, EXPORT};
 use crate::door::lists::{filter, job, lock};
 use crate::door::users;
+use crate::instances::backup::fields::{self as export, ExportRow};
 use crate::instances::fields::{self as instance, InstanceRow};
 use crate::machines::lease::fields::LeaseRow;
 use crate::machines::machine::fields::MachineRow;
@@ -85,7 +86,6 @@ macro_rules! lists {
             let wanted = call.fields.as_deref();
             match call.what {
                 What::Job => definitions(job::FIELDS, wanted),
-                What::Export => without_rows::describe(EXPORT, wanted),
                 $(What::$what => definitions($fields, wanted),)+
             }
         }
@@ -95,9 +95,6 @@ macro_rules! lists {
                 let ($service, $call) = (self, &call);
                 match call.what {
                     What::Job => self.job_table(&call).await,
-                    What::Export => {
-                        without_rows::empty(EXPORT, &call.fields, call.filter.as_ref())
-                    }
                     $(What::$what => table($fields, $rows, $call).await,)+
                 }
             }
@@ -110,6 +107,7 @@ lists! { |service, call|
         service.node_rows(call.filter.as_ref(), &named(call))?,
     Lock: lock::FIELDS => service.sources.locks.snapshot(),
     Group: group::fields::FIELDS => service.group_rows(&named(call))?,
+    Export: export::FIELDS => service.export_rows(),
     Filter: filter::FIELDS => service.filter_rows(call.filter.as_ref())?,
     Instance: instance::all() => service.instance_rows(call.filter.as_ref(), &named(call))?,
     Network: network::fields::FIELDS => service.network_rows(&named(call))?,
@@ -317,8 +315,22 @@ impl LuxiService {
     pub(super) fn query_exports(&self, call: &QueryExports) -> Result<Vec<Row>, Exception> {
         no_locking(call.use_locking)?;
         let config = self.config();
-        call.nodes.iter().try_for_each(|name| config.node(name).map(|_there| ()))?;
-        Ok(Vec::new())
+        let wanted = call.nodes.iter().map(|name| config.node(name).map(|node| node.name.clone()));
+        let wanted = wanted.collect::<Result<BTreeSet<NodeName>, Exception>>()?;
+        let rows = self.export_rows().into_iter();
+        let rows = rows.filter(|row| wanted.is_empty() || wanted.contains(&row.node));
+        Ok(rows.map(|row| vec![json!(row.node), json!(row.export)]).collect())
+    }
+
+    /// The exports that the nodes told of last.
+    fn export_rows(&self) -> Vec<ExportRow> {
+        let (config, facts) = (self.config(), self.sources.contacts.facts());
+        let of_node = |node: &NodeName| {
+            let exports = facts.get(node).map(|facts| facts.exports.clone()).unwrap_or_default();
+            let node = node.clone();
+            exports.into_iter().map(move |export| ExportRow { node: node.clone(), export })
+        };
+        config.nodes.keys().flat_map(of_node).collect()
     }
 
     fn machine_rows(&self, filter: Option<&Filter>) -> Vec<MachineRow> {
