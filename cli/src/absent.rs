@@ -54,7 +54,7 @@ mod tests {
         for (object, _why) in OBJECTS {
             assert!(all.find_subcommand(object).is_none(), "{object}");
         }
-        assert!(why("backup", "list").is_some() && why("debug", "metad").is_some());
+        assert!(why("storage", "info").is_some() && why("debug", "metad").is_some());
         assert!(why("job", "list").is_none() && why("nothing", "list").is_none());
     }
 }

@@ -8,7 +8,7 @@
 //! their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `selection`, `table`, `cells`,
 //! `expression`, `board`, `job_table`, `screen` and `keys` show lists. `all_fields`, `details` and
 //! `params` show one object with all its fields, `parameters` reads those that are given, by `python`, `moment`, `span` and `natural`; `wrap`
-//! breaks lines; then one module for each kind of object: `cluster`, `group`, `node`, `instance`, `os`, `job`, `filter`,
+//! breaks lines; then one module for each kind of object: `cluster`, `group`, `node`, `instance`, `backup`, `os`, `job`, `filter`,
 //! `machine`, `rack`, `image`, `asset`, `boot_template`, `network_template`, `network`, `ipam`, `dhcp`,
 //! `lease`, `switch`, `port`, `tenant` and `token`, and `tags`, which several have. `stage` sends the files of
 //! some. `log` is the audit log, `debug` has jobs for tests, and `sabactl` is the command line of sabakan. `runbook`

@@ -8,14 +8,13 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use blobs::Blobs;
-use model::Timestamp;
 use model::layout::Layout;
 use model::rack_fault::RackFault;
 use rpc::calls::{
     ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, Exchange, Exchanged, LeaseRelease,
     LeaseReleased, MasterAddressDown, MasterAddressHere, MasterAddressUp, MasterViewed, Membership,
-    NodeFacts, NodeHeld, NodeVersion, PowercycleScheduled, RackHeld, RackPush, RackWithdraw,
-    SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX, TROUBLES_MAX, TestDelay,
+    NodeVersion, PowercycleScheduled, RackHeld, RackPush, RackWithdraw, SetAllowList, SsconfHeld,
+    SsconfPush, TEST_DELAY_SECONDS_MAX, TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
 use rpc::identity::NodeIdentity;
@@ -26,7 +25,6 @@ use rpc::{Answer, Failure, FailureKind, Request, answer};
 use stdx::daemon::chain;
 use stdx::{Clock, Tasks};
 
-use crate::facts;
 use crate::host_network::HostNetworks;
 use crate::machine_certificate::MachineCertificates;
 use crate::master_address::MasterAddress;
@@ -45,6 +43,7 @@ use virt::{Exports, Instances, Storage};
 mod backup_calls;
 mod blob_calls;
 mod exchange;
+mod facts_calls;
 mod instance_calls;
 mod leaving;
 mod renewal;
@@ -238,33 +237,6 @@ impl Agent {
     fn master_view(&self) -> MasterViewed {
         let Obeyed { epoch, master } = self.obeyed.borrow().clone();
         MasterViewed { obeys: epoch, master, cluster_uuid: self.membership.cluster_uuid }
-    }
-
-    async fn facts(&self) -> Result<NodeFacts, Failure> {
-        let (data, exports) = (self.layout.node_data(), self.exports.clone());
-        let gather = move || facts::gather(&data, exports.names().unwrap_or_default());
-        let gathered = tokio::task::spawn_blocking(gather).await;
-        let gathered =
-            gathered.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
-        gathered.map_err(|error| Failure::failed(chain(&error)))
-    }
-
-    async fn held(&self) -> Result<NodeHeld, Failure> {
-        let facts = self.facts().await?;
-        let ends = self.identity.ends().map_err(|error| Failure::failed(chain(&error)))?;
-        let mut faults = self.racks.faults();
-        faults.truncate(TROUBLES_MAX);
-        Ok(NodeHeld {
-            version: self.version(),
-            time: Timestamp::from_micros(self.clock.now_micros()),
-            fingerprint: self.identity.fingerprint(),
-            certificate_ends: ends,
-            callers: self.allowed.current().as_ref().clone(),
-            racks: self.racks.held(),
-            disk_total_mib: facts.disk_total_mib,
-            disk_free_mib: facts.disk_free_mib,
-            faults,
-        })
     }
 
     async fn rack_push(&self, call: RackPush) -> Result<RackHeld, Failure> {

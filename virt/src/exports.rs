@@ -1,5 +1,5 @@
-//! Exports of instances: a directory each, with the content of the disks and a description. One that is
-//! not whole has a name with a dot in front, which no instance has.
+//! Exports of instances: a directory each, with the content of the disks and a description. An export
+//! that is not whole has a name with a dot in front, which no instance has.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

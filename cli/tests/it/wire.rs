@@ -329,7 +329,7 @@ fn whether_the_master_answers() {
 #[test]
 fn what_is_not_in_gantry_is_refused_with_the_reason() {
     for (program, line) in [
-        ("gnt", "backup list --no-headers"),
+        ("gnt", "storage diagnose"),
         ("gnt-instance", "move web"),
         ("gnt-debug", "wconfd echo x"),
         ("gnt", "debug metad x"),

@@ -43,7 +43,7 @@ pub(crate) struct CreatePlan {
     left: Option<Uuid>,
     /// The node that a program chose.
     chosen: Option<NodeName>,
-    /// What is made of an import.
+    /// The creation that an import is, and the place of its content.
     import: Option<(InstanceCreate, Source)>,
 }
 

@@ -26,7 +26,7 @@ const FAULTS: [Fault; 4] =
 enum Next {
     /// The same job again.
     Repeat,
-    /// What the master does by itself.
+    /// The master goes on by itself.
     Keep,
     /// At once the end of [`round`].
     Remove,
@@ -47,7 +47,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// One that goes on with the same job again.
+    /// A sample that goes on with the same job again.
     const fn new(before: &'static [&'static str], job: &'static str, may_be_done: bool) -> Self {
         Self { before, job, again: job, may_be_done }
     }

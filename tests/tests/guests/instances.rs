@@ -1,6 +1,7 @@
 //! Instances that are real guests: QEMU without hardware, a kernel with a shell.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -240,7 +241,27 @@ fn an_instance_is_made_of_an_image_and_told_who_it_is() {
         let refused = cluster.gnt(&line);
         assert!(refused.failed(1).contains(why), "{words}: {refused:?}");
     }
+    comes_back_from_its_export(&node);
     cluster.gnt("instance remove -f --shutdown-timeout 0 web1").ok();
+}
+
+/// A guest that runs is exported, removed, and made again with what it had on its disk.
+fn comes_back_from_its_export(node: &Node) {
+    let cluster = &node.cluster;
+    cluster.gnt("instance shutdown --timeout 0 web1").ok();
+    let disk = std::fs::read_dir(cluster.dir().join("disks/file/web1.example")).unwrap();
+    let disk = File::options().write(true).open(disk.flatten().next().unwrap().path()).unwrap();
+    disk.write_all_at(b"GANTRY-image2", 0).unwrap();
+    cluster.gnt("instance startup web1").ok();
+    node.wait_for_console("web1", "GUEST disk /dev/vda: GANTRY-image2", 1);
+    cluster.gnt(&format!("backup export -n {MASTER} --shutdown-timeout 0 web1")).ok();
+    node.wait_for_console("web1", "GUEST disk /dev/vda: GANTRY-image2", 2);
+    cluster.gnt("instance remove -f --shutdown-timeout 0 web1").ok();
+    let import = "backup import --start --no-name-check --no-ip-check -n";
+    cluster.gnt(&format!("{import} {MASTER} web1.example")).ok();
+    node.wait_for_console("web1", "GUEST disk /dev/vda: GANTRY-image2", 1);
+    node.wait_for_console("web1", "\"local-hostname\":\"other\"", 1);
+    node.wait_for_console("web1", "GUEST has 10.69.0.", 1);
 }
 
 fn words(line: &str) -> Vec<&str> {

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_is_told_without_rows_too() {
-        let wanted = ["node".to_owned(), "nonsense".to_owned()];
+        let wanted = ["name".to_owned(), "nonsense".to_owned()];
         let table = empty(EXT_STORAGE, &wanted, None).unwrap();
         assert_eq!(table.fields[1].kind, FieldKind::Unknown);
         let filter = Filter::any_of("nonsense", ["x"]);

@@ -21,7 +21,11 @@ pub(super) fn dump(place: usize) -> String {
     format!("disk{place}.raw")
 }
 
-/// A value as Ganeti's parser reads it; further lines are indented.
+/// The begin of a value that is a string in JSON: lines of its own, and blanks around it, would be lost, as
+/// they are in Ganeti.
+const AS_JSON: &str = "json:";
+
+/// A value as Ganeti's parser reads it.
 fn text(value: &Value) -> Option<String> {
     let text = match value {
         Value::Null => return None,
@@ -30,7 +34,17 @@ fn text(value: &Value) -> Option<String> {
         Value::Bool(false) => "False".to_owned(),
         other => other.to_string(),
     };
-    Some(text.replace('\n', "\n\t"))
+    let is_plain = text.trim() == text && !text.contains(['\n', '\r']);
+    Some(match is_plain && !text.starts_with(AS_JSON) {
+        true => text,
+        false => format!("{AS_JSON}{}", json!(text)),
+    })
+}
+
+/// The value that a text stands for.
+fn value(text: &str) -> Value {
+    let written = text.strip_prefix(AS_JSON).and_then(|written| serde_json::from_str(written).ok());
+    written.unwrap_or_else(|| text.into())
 }
 
 /// Describes an instance with its disks, as they lie on `source`.
@@ -152,7 +166,7 @@ impl Description {
     pub(super) fn parameters(&self, section: &str) -> Told {
         let found = self.0.section(Some(section)).into_iter().flat_map(|found| found.iter());
         let said = found.filter(|(_, value)| *value != "None");
-        said.map(|(name, value)| (name.to_owned(), json!(value))).collect()
+        said.map(|(name, text)| (name.to_owned(), value(text))).collect()
     }
 
     fn count(&self, name: &str) -> Result<usize, String> {
@@ -202,12 +216,14 @@ mod tests {
     use super::*;
     use crate::testing::{NOW, instance};
 
+    const USER_DATA: &str = "#cloud-config\nusers:\n  - name: a=b;c\n    shell: \"sh\"\n";
+
     #[test]
     fn a_description_is_read_as_it_was_written() {
         let mut instance = instance("web1.example", "n1.example");
         instance.os = "image+debian".to_owned();
         instance.tags = vec!["web".parse().unwrap(), "prod".parse().unwrap()];
-        instance.osparams.insert("user_data".to_owned(), json!("#cloud-config\nhostname: a=b;c\n"));
+        instance.osparams.insert("user_data".to_owned(), json!(USER_DATA));
         let nic = json!({"uuid": model::Uuid::nil(), "mac": "aa:00:00:01:02:03", "ip": "10.0.0.9",
             "nicparams": {"link": "br7"}});
         instance.nics = vec![serde_json::from_value(nic).unwrap()];
@@ -223,7 +239,7 @@ mod tests {
         assert_eq!(nics[0]["mac"], "aa:00:00:01:02:03");
         assert_eq!((&nics[0]["ip"], &nics[0]["link"]), (&json!("10.0.0.9"), &json!("br7")));
         let user_data = read.parameters("os")["user_data"].clone();
-        assert_eq!(user_data, "#cloud-config\nhostname: a=b;c\n", "{text}");
+        assert_eq!(user_data, USER_DATA, "{text}");
         assert_eq!(read.made(), u64::try_from(NOW.seconds()).unwrap());
     }
 

@@ -56,7 +56,7 @@ impl Source {
     }
 }
 
-/// What is made of an import: a creation without an operating system, and where the content is.
+/// The creation that an import is, without an operating system, and the place of its content.
 ///
 /// # Errors
 /// There is no such export, or it is none that can be imported.

@@ -166,7 +166,7 @@ fn failed(error: VirtError) -> Failure {
 }
 
 impl Process {
-    /// Where the gate stops this call, if it does.
+    /// The moment at which the gate stops this call, if it does.
     fn passes(&self, name: &'static str) -> Option<Moment> {
         let mut gate = self.gate.lock();
         let number = gate.calls.len();
