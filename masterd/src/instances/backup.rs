@@ -1,5 +1,5 @@
 //! Exports of instances: directories on nodes with the content of all disks and a description, from which
-//! an instance is made again, here or elsewhere. [`import`] is the way back, [`fields`] the list.
+//! an instance is made again, here or elsewhere. `import` is the way back, [`fields`] the list.
 
 mod description;
 pub mod fields;

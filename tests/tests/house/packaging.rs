@@ -32,6 +32,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("/var/log/gantry", DAEMON_GROUP),
     ("/var/spool/gantry", ADMIN_GROUP),
     ("/srv/gantry", DAEMON_GROUP),
+    ("/srv/gantry/export", DAEMON_GROUP),
 ];
 
 #[test]
