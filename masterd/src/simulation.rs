@@ -93,6 +93,19 @@ fn ground() -> &'static Ground {
     })
 }
 
+/// A disk with the store of a new cluster.
+fn founded() -> SimDisk {
+    let disk = SimDisk::empty();
+    let store = Store::open_simulated(&disk, options()).unwrap();
+    let epoch = Epoch { term: 1, node: 1 };
+    let (committer, mut hand) =
+        store.start_by_hand(epoch, Callbacks::new(|_: Vec<()>, _| {})).unwrap();
+    committer.submit(ground().documents.clone(), ()).unwrap();
+    hand.take(Step::Log).unwrap();
+    hand.finish().unwrap();
+    disk
+}
+
 fn options() -> StoreOptions {
     StoreOptions {
         segment_bytes: 64 << 10,
@@ -126,14 +139,7 @@ struct History {
 
 impl History {
     fn new(seed: u64) -> Self {
-        let disk = SimDisk::empty();
-        let store = Store::open_simulated(&disk, options()).unwrap();
-        let epoch = Epoch { term: 1, node: 1 };
-        let (committer, mut hand) =
-            store.start_by_hand(epoch, Callbacks::new(|_: Vec<()>, _| {})).unwrap();
-        committer.submit(ground().documents.clone(), ()).unwrap();
-        hand.take(Step::Log).unwrap();
-        hand.finish().unwrap();
+        let disk = founded();
         let clock = Clock::manual(BEGIN);
         Self { disk, clock, chance: Chance::new(seed), oracle: Arc::default() }
     }

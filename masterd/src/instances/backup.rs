@@ -149,7 +149,7 @@ async fn exported(
         }
     }
     context.say(format!("Finalizing export on {to}")).await;
-    let text = description::written(instance, &disks, &settings, (&from, context.now()));
+    let text = description::written(instance, &disks, &settings, &from, context.now());
     let finish = ExportFinish { name, description: text };
     if let Err(not) = agent::call(context, to, finish).await? {
         return Ok(Err(not.exception(&format!("Could not finalize the export on {to}"))));

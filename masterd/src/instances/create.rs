@@ -8,12 +8,13 @@ use model::instance::state::AdminState;
 use model::instance::{Instance, Phase};
 use model::node::Node;
 use model::opcode::InstanceCreate;
+use model::opcode::instance::CreateMode;
 use model::{Exception, JobId, NodeName, Uuid};
 use rpc::calls::Volume;
 
 use super::allocator::built_in::{Wish, choose};
 use super::allocator::{self, Allocator, Newcomer};
-use super::backup::import::{Source, imported};
+use super::backup::import::{Source, imported, named as named_export};
 use super::blueprint::{Blueprint, Making, asked, installs};
 use super::transfer::{Place, carried};
 use super::{agent, info, launch, name, os, remove, warning};
@@ -54,7 +55,16 @@ impl LogicalUnit for InstanceCreate {
         match level {
             Level::Instance => {
                 let name = self.instance_name.to_ascii_lowercase();
-                Ok(vec![(LockName::member(level, name), Mode::Exclusive)])
+                let mut wanted = vec![(LockName::member(level, name), Mode::Exclusive)];
+                if self.mode == CreateMode::Import {
+                    // Nobody replaces or removes the export meanwhile.
+                    let export = LockName::member(level, named_export(self)?.as_str());
+                    if export != wanted[0].0 {
+                        wanted.push((export, Mode::Shared));
+                        wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
+                    }
+                }
+                Ok(wanted)
             }
             // The allocator may take any: all are to stay what they are.
             Level::Node => Ok(match named(self, config)? {

@@ -52,7 +52,8 @@ pub(super) fn written(
     instance: &Instance,
     disks: &[Disk],
     settings: &InstanceSettings,
-    (source, now): (&NodeName, Timestamp),
+    source: &NodeName,
+    now: Timestamp,
 ) -> String {
     let mut ini = Ini::new();
     let mut put = |section: &str, name: &str, value: Value| {
@@ -229,7 +230,7 @@ mod tests {
         instance.nics = vec![serde_json::from_value(nic).unwrap()];
         let settings = InstanceSettings::default();
         let node = instance.primary_node.clone();
-        let text = written(&instance, &[], &settings, (&node, NOW));
+        let text = written(&instance, &[], &settings, &node, NOW);
         let read = Description::read(&text).unwrap();
         assert_eq!(read.of_instance("name"), Some("web1.example"));
         assert_eq!(read.of_instance("tags"), Some("web prod"));

@@ -74,8 +74,11 @@ pub(crate) async fn imported(
     Ok(Some((op, Source { node, name, disks })))
 }
 
-/// The name of an export that a path is.
-fn named(op: &InstanceCreate) -> Result<InstanceName, Exception> {
+/// The name of the export that an import is of.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn named(op: &InstanceCreate) -> Result<InstanceName, Exception> {
     let path = op.src_path.as_deref().unwrap_or(&op.instance_name);
     let directory = Layout::new(Path::new("/")).exports();
     let name = Path::new(path).strip_prefix(&directory).unwrap_or(Path::new(path));

@@ -61,9 +61,10 @@ struct Process {
     gate: Arc<Mutex<Gate>>,
 }
 
-struct Held(Arc<Mutex<Obeyed>>);
+/// The epoch that an agent obeys, where its process leaves it.
+struct KeptEpoch(Arc<Mutex<Obeyed>>);
 
-impl EpochStore for Held {
+impl EpochStore for KeptEpoch {
     async fn hold(&self, obeyed: &Obeyed) -> Result<(), HoldError> {
         *self.0.lock() = obeyed.clone();
         Ok(())
@@ -92,7 +93,7 @@ impl Machine {
         process.spawn(async move {
             let instances = Instances::open(records, boot, storage.clone(), clock).unwrap();
             *living.lock() = Some(instances.clone());
-            let fence = Fence::new(Held(Arc::clone(&obeyed)), obeyed.lock().clone());
+            let fence = Fence::new(KeptEpoch(Arc::clone(&obeyed)), obeyed.lock().clone());
             let process = Arc::new(Process { id, instances, storage, gate });
             let service = AgentService::new(process, fence, allowed);
             let _server = Server::start(listener, tls, service, Limits::default()).unwrap();

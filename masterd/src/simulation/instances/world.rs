@@ -13,8 +13,8 @@ use model::instance::state::Seen;
 use model::node::NodeRole;
 use model::{JobId, JobStatus, Uuid};
 use parking_lot::Mutex;
+use queue_format::Store;
 use queue_format::simulation::{Chance, Loss, SimDisk, Step};
-use queue_format::{Callbacks, Epoch, Store};
 use rpc::simulation::Network;
 use serde_json::Value;
 use stdx::Clock;
@@ -22,7 +22,7 @@ use virt::Storage;
 
 use super::super::client::{Client, Excuse};
 use super::super::cluster::nodes;
-use super::super::{BEGIN, Daemon, Taker, ground, options, take_role};
+use super::super::{BEGIN, Daemon, Taker, founded, ground, options, take_role};
 use super::agent::{Gate, Machine, Moment};
 use crate::config::reconciler::Reconciler;
 use crate::config::{Config, ConfigChange};
@@ -83,14 +83,7 @@ pub(super) struct World {
 impl World {
     /// A cluster with a network, and with so many nodes for instances.
     pub(super) fn new(count: u64) -> Self {
-        let disk = SimDisk::empty();
-        let store = Store::open_simulated(&disk, options()).unwrap();
-        let epoch = Epoch { term: 1, node: 1 };
-        let (committer, mut hand) =
-            store.start_by_hand(epoch, Callbacks::new(|_: Vec<()>, _| {})).unwrap();
-        committer.submit(ground().documents.clone(), ()).unwrap();
-        hand.take(Step::Log).unwrap();
-        hand.finish().unwrap();
+        let disk = founded();
         let directory = tempfile::tempdir().unwrap();
         let (gate, mut chance) = (Arc::<Mutex<Gate>>::default(), Chance::new(1));
         let network = Network::new(engine::simulation::branch(&mut chance));
