@@ -23,7 +23,7 @@ use clap::Args;
 
 use junit::Case;
 use skips::Skip;
-use steps::{STEPS, Step};
+use steps::{Effort, STEPS, Step};
 
 /// The arguments of the tests.
 #[derive(Debug, Args)]
@@ -34,7 +34,8 @@ pub struct Arguments {
     /// Leave out the steps that take long, and most cases of property tests
     #[arg(long)]
     pub quick: bool,
-    /// Simulate many more histories and power cuts, and repeat every step: an hour, for a release
+    /// Simulate many more histories and power cuts, count instructions, and repeat every step: hours, for a
+    /// release
     #[arg(long, conflicts_with = "quick")]
     pub long: bool,
 }
@@ -131,8 +132,13 @@ fn choose(arguments: &Arguments) -> (Vec<&'static Step>, Vec<String>) {
     let (named, mut tests): (Vec<String>, Vec<String>) =
         arguments.filters.iter().cloned().partition(names_step);
     tests.dedup();
+    let effort = match (arguments.quick, arguments.long) {
+        (true, _) => Effort::Quick,
+        (false, false) => Effort::Usual,
+        (false, true) => Effort::Long,
+    };
     let wanted = |step: &&Step| {
-        let everything = arguments.filters.is_empty() && (step.quick || !arguments.quick);
+        let everything = arguments.filters.is_empty() && step.effort <= effort;
         let by_test = !tests.is_empty() && ["build", "test"].contains(&step.name);
         everything || by_test || named.iter().any(|name| name == step.name)
     };
@@ -198,9 +204,15 @@ mod tests {
     }
 
     #[test]
+    fn more_effort_has_more_steps() {
+        let steps = |quick, long| choose(&Arguments { filters: vec![], quick, long }).0.len();
+        let (few, usual, all) = (steps(true, false), steps(false, false), steps(false, true));
+        assert!(few < usual && usual < all);
+        assert_eq!(all, STEPS.len());
+    }
+
+    #[test]
     fn words_choose_steps_or_tests() {
-        assert_eq!(names(&[], false).0.len(), STEPS.len());
-        assert!(names(&[], true).0.len() < STEPS.len());
         assert_eq!(names(&["fmt"], false), (vec!["fmt"], vec![]));
         assert_eq!(names(&["doc"], true), (vec!["doc"], vec![]), "asked for by name");
         let lease = vec!["lease".to_owned()];

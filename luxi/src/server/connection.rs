@@ -95,7 +95,6 @@ impl<S: Service> Connection<S> {
     /// One request and its answer.
     async fn exchange(&mut self) -> Result<(), End> {
         let shared = Arc::clone(&self.shared);
-        self.place.set_busy(false);
         let (message, turn) = self.receive(&shared).await?;
         self.place.set_busy(true);
         let answer = match Request::parse(&message) {
@@ -114,7 +113,11 @@ impl<S: Service> Connection<S> {
                 Response::malformed(&error)
             }
         };
-        self.send(answer).await
+        self.send(answer).await?;
+        // Not before the first request: a task that begins late would make its client look younger
+        // than those that came after it.
+        self.place.set_busy(false);
+        Ok(())
     }
 
     /// The next message, with its turn if it is a large one.

@@ -22,6 +22,17 @@ const FAILURES: &str = "failures";
 /// Likewise.
 const GUESTS: &str = "guests";
 
+/// How much a run asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effort {
+    /// `--quick`.
+    Quick,
+    /// No option.
+    Usual,
+    /// `--long`.
+    Long,
+}
+
 /// One step.
 #[derive(Debug)]
 pub struct Step {
@@ -29,8 +40,8 @@ pub struct Step {
     pub name: &'static str,
     /// The subject of its check, in one line.
     pub about: &'static str,
-    /// Whether `--quick` has it too.
-    pub quick: bool,
+    /// The least effort that has it.
+    pub effort: Effort,
     /// Files and directories that it covers, where that can be told: it is left out while none of them
     /// changes.
     pub inputs: &'static [&'static str],
@@ -40,12 +51,17 @@ pub struct Step {
 
 impl Step {
     const fn new(name: &'static str, about: &'static str, run: fn(&mut Round) -> Outcome) -> Self {
-        Self { name, about, quick: true, inputs: &[], run }
+        Self { name, about, effort: Effort::Quick, inputs: &[], run }
     }
 
     /// The same step, which `--quick` leaves out.
     const fn slow(self) -> Self {
-        Self { quick: false, ..self }
+        Self { effort: Effort::Usual, ..self }
+    }
+
+    /// The same step, which `--long` alone has.
+    const fn longest(self) -> Self {
+        Self { effort: Effort::Long, ..self }
     }
 
     /// The same step, which covers these files only.
@@ -72,7 +88,7 @@ pub const STEPS: &[Step] = &[
         "the steps of a job take no more instructions than is accepted",
         instructions,
     )
-    .slow()
+    .longest()
     .covering(JOBS),
     Step::new(
         "package",
