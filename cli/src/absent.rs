@@ -11,7 +11,7 @@ const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 19] = [
+const VERBS: [(&str, &str, &str); 18] = [
     ("cluster", "command", CONSOLE),
     ("cluster", "copyfile", CONSOLE),
     ("cluster", "destroy", "remove the packages and the data directory of each node instead"),
@@ -22,7 +22,6 @@ const VERBS: [(&str, &str, &str); 19] = [
     ("node", "power", POWER),
     ("node", "list-drbd", "disks have no copies in this version"),
     ("node", "restricted-command", CONSOLE),
-    ("instance", "move", INSTANCES),
     ("instance", "replace-disks", "disks have no copies in this version"),
     ("instance", "snapshot", INSTANCES),
     ("instance", "resync", "disks have no copies in this version"),

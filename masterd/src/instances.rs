@@ -3,7 +3,7 @@
 //! `find` finds them, [`standing`] says how one stands, and `launch` is what agents are given. `capacity` is
 //! what nodes have room for, and [`allocator`] chooses among them. `devices` reads NICs and disks as clients
 //! send them, and `blueprint` makes the record of a new instance; `name` asks the resolver for its name. `agent` is the way to the node of one.
-//! Operating systems are in `os`, and `seed` is what a guest is told of itself. [`storage`] is that of nodes, `transfer` carries disks, and [`backup`] exports instances. [`create`], [`remove`],
+//! Operating systems are in `os`, and `seed` is what a guest is told of itself. [`storage`] is that of nodes, `transfer` carries disks: [`relocate`] to another node, and [`backup`] into exports. [`create`], [`remove`],
 //! [`power`], [`modify`], [`disks`], [`rename`], [`reinstall`], [`migrate`], [`failover`], [`evacuate`], [`batch`] and [`console`] are logical units, and `target` chooses
 //! where an instance goes. `keep` looks after instances; [`fields`] is the list, and [`details`] describes one.
 
@@ -30,6 +30,7 @@ mod name;
 pub(crate) mod os;
 pub mod power;
 pub mod reinstall;
+pub mod relocate;
 pub mod remove;
 pub mod rename;
 mod seed;

@@ -42,9 +42,10 @@ pub use input::{Input, OpInput, OpInputError};
 pub use instance::{
     BackupExport, BackupPrepare, BackupRemove, GroupEvacuate, InstanceActivateDisks,
     InstanceChangeGroup, InstanceConsole, InstanceCreate, InstanceDeactivateDisks,
-    InstanceFailover, InstanceGrowDisk, InstanceMigrate, InstanceMultiAlloc, InstanceReboot,
-    InstanceRecreateDisks, InstanceReinstall, InstanceRemove, InstanceRename, InstanceSetParams,
-    InstanceShutdown, InstanceStartup, NodeEvacuate, NodeMigrate, TestAllocator,
+    InstanceFailover, InstanceGrowDisk, InstanceMigrate, InstanceMove, InstanceMultiAlloc,
+    InstanceReboot, InstanceRecreateDisks, InstanceReinstall, InstanceRemove, InstanceRename,
+    InstanceReplaceDisks, InstanceSetParams, InstanceShutdown, InstanceStartup, NodeEvacuate,
+    NodeMigrate, TestAllocator,
 };
 pub use machine::{
     Clearable, DhcpSet, IpamSet, LeaseRelease, MachineAdd, MachineAwait, MachineBmcRemove,
@@ -369,6 +370,10 @@ opcodes! {
     "OP_INSTANCE_MIGRATE" InstanceMigrate -> (), Agents, Operator, [instance_name];
     /// Stop an instance, and start it on another node.
     "OP_INSTANCE_FAILOVER" InstanceFailover -> (), Agents, Operator, [instance_name];
+    /// Take an instance whose disks are on its node to another node, with what is on them.
+    "OP_INSTANCE_MOVE" InstanceMove -> (), Agents, Operator, [instance_name];
+    /// Replace copies of disks; refused, as no disk of this version has copies.
+    "OP_INSTANCE_REPLACE_DISKS" InstanceReplaceDisks -> (), Master, Operator, [instance_name];
     /// Place several instances, and make each by a job.
     "OP_INSTANCE_MULTI_ALLOC" InstanceMultiAlloc -> instance::MultiAllocated, Master, Operator, [];
     /// Take an instance to a node of another group, by a job.

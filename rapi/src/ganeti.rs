@@ -154,6 +154,11 @@ fn add_instances(routes: Routes) -> Routes {
             change(&change::INSTANCE_RECREATE),
         )
         .post(
+            "/2/instances/{name}/replace-disks",
+            "Replace copies of disks; no disk of this version has any",
+            replace_disks,
+        )
+        .post(
             "/2/instances/{name}/reinstall",
             "Stop an instance, write an operating system onto it, and start it",
             reinstall,
@@ -198,6 +203,28 @@ async fn reinstall(Path(name): Path<String>, asked: RouteRequest) -> Answer {
         ops.push(asked.opcode("OP_INSTANCE_STARTUP", named())?);
     }
     Ok(json(asked.submit_all(ops).await?))
+}
+
+/// Newer clients send a body, older ones the query.
+async fn replace_disks(Path(name): Path<String>, asked: RouteRequest) -> Answer {
+    let mut parameters = match asked.json()? {
+        Value::Object(parameters) => parameters,
+        _ => Map::new(),
+    };
+    if parameters.is_empty() {
+        let words = ["mode", "remote_node", "iallocator"];
+        let told = words.map(|word| Some((word.to_owned(), json!(asked.value(word)?))));
+        parameters.extend(told.into_iter().flatten());
+    }
+    if let Some(disks) = asked.value("disks").or(parameters.get("disks").and_then(Value::as_str)) {
+        let disks: Result<Vec<usize>, _> =
+            disks.split(',').map(|disk| disk.trim().parse()).collect();
+        let disks = disks.map_err(|_| Refusal::bad("Invalid disk index passed"))?;
+        parameters.insert("disks".to_owned(), json!(disks));
+    }
+    Kind::Instance.condition(&asked, &name).await?;
+    parameters.insert("instance_name".to_owned(), json!(name));
+    Ok(json(asked.submit("OP_INSTANCE_REPLACE_DISKS", parameters).await?))
 }
 
 async fn grow_disk(Path((name, disk)): Path<(String, usize)>, asked: RouteRequest) -> Answer {

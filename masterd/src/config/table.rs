@@ -424,6 +424,8 @@ configuration! {
             by: DisksBy {
                 /// The nodes that keep it.
                 node: NodeName = |disk| disk.nodes.clone(),
+                /// Those of them that have it beside the node of its instance.
+                copy: NodeName = |disk| disk.nodes.iter().skip(1).cloned(),
                 /// Its name.
                 name: String = |disk| disk.name.clone(),
             },

@@ -62,7 +62,7 @@ pub(crate) fn local_disk(config: &Config, instance: &Instance) -> u64 {
     local.map(|disk| disk.size).sum()
 }
 
-/// The share of a node that its instances take, but for `except`.
+/// The share of a node that its instances take, but for `except`, and copies of the disks of others.
 pub(crate) fn taken(config: &Config, node: &Node, except: Option<&Instance>) -> Share {
     // Groups have no backend parameters of their own.
     let settings = config.instance_settings();
@@ -72,6 +72,8 @@ pub(crate) fn taken(config: &Config, node: &Node, except: Option<&Instance>) -> 
             sum += Share::of(instance, &settings, local_disk(config, instance));
         }
     }
+    let copies = config.disks.by.copy.of(node.name.clone());
+    sum.disk += copies.map(|disk| disk.size).sum::<u64>();
     sum
 }
 

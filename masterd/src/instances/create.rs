@@ -248,7 +248,11 @@ fn left_behind(
         Phase::Creating { job } | Phase::Removing { job, .. } if context.has_ended(*job) => {
             Ok(Some(instance.uuid))
         }
-        Phase::Creating { .. } | Phase::Ready | Phase::Moving { .. } | Phase::Removing { .. } => {
+        Phase::Creating { .. }
+        | Phase::Ready
+        | Phase::Moving { .. }
+        | Phase::Copying { .. }
+        | Phase::Removing { .. } => {
             let text = format!("Instance '{name}' is already in the cluster");
             Err(Exception::prereq(text, ErrorCode::AlreadyExists))
         }

@@ -5,8 +5,8 @@
 
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
+use model::instance::Instance;
 use model::instance::state::{AdminState, NodeState};
-use model::instance::{Instance, Phase};
 use model::opcode::InstanceFailover;
 use model::{Code, Exception, NodeName, Uuid};
 
@@ -133,7 +133,7 @@ pub(super) async fn started(
         .transact(move |config| {
             let instance = remove::present(config, uuid)?;
             let mut after = Instance { primary_node: to.clone(), ..instance.changed(now) };
-            (after.phase, after.disks_active) = (Phase::Ready, true);
+            after.disks_active = true;
             let after = after.with_next_run(to, now);
             let launch = launch::launch(config, &after);
             Ok((vec![ConfigChange::Instance(after)], launch))

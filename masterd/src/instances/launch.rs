@@ -59,7 +59,9 @@ pub(crate) fn owned(config: &Config, node: &NodeName) -> Vec<OwnedRun> {
     use model::instance::Phase;
     let involves = |instance: &&Arc<Instance>| match &instance.phase {
         Phase::Moving { from, to, .. } => from.node == *node || to == node,
-        Phase::Ready | Phase::Creating { .. } | Phase::Removing { .. } => false,
+        Phase::Ready | Phase::Creating { .. } | Phase::Copying { .. } | Phase::Removing { .. } => {
+            false
+        }
     };
     let primary = config.instances.by.primary.of(node.clone());
     // Few instances move, and one that does may have another primary node by now.

@@ -11,7 +11,7 @@ use model::{Exception, NodeName, Uuid};
 use rpc::calls::{Finish, InstanceFinish, InstanceReceive, InstanceSend};
 
 use super::target::{TargetAsked, found};
-use super::{agent, failover, info, launch, power, remove, warning};
+use super::{agent, failover, info, launch, power, relocate, remove, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
 
@@ -62,7 +62,9 @@ impl LogicalUnit for InstanceMigrate {
         let uuid = instance.uuid;
         if self.cleanup {
             return match &instance.phase {
-                Phase::Moving { .. } | Phase::Ready => Ok(Plan::Cleanup(uuid)),
+                Phase::Moving { .. } | Phase::Copying { .. } | Phase::Ready => {
+                    Ok(Plan::Cleanup(uuid))
+                }
                 Phase::Creating { .. } | Phase::Removing { .. } => {
                     power::is_whole(instance)?;
                     Ok(Plan::Cleanup(uuid))
@@ -223,6 +225,14 @@ async fn finished(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
 async fn cleaned(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
     let config = context.config();
     let instance = remove::present(&config, uuid)?.clone();
+    if matches!(instance.phase, Phase::Copying { .. }) {
+        let (name, node) = (&instance.name, &instance.primary_node);
+        context
+            .say(format!("* instance {name} stays on {node}, removing the copies of its disks"))
+            .await;
+        let dropped = relocate::copies_dropped(context, uuid).await?;
+        return Ok(dropped.map_err(|not| not.exception("Could not remove copies of disks"))?);
+    }
     let Phase::Moving { from, to, .. } = &instance.phase else {
         context.say(info("Nothing to clean up: the instance is whole")).await;
         return Ok(());

@@ -37,6 +37,10 @@ pub(super) fn is_whole(instance: &Instance) -> Result<(), Exception> {
             "Instance {name} was left halfway between two nodes by job {job}; `gnt instance migrate \
              --cleanup {name}` brings it to an end"
         ),
+        Phase::Copying { job } => format!(
+            "Disks of instance {name} were left on two nodes by job {job}; `gnt instance migrate --cleanup \
+             {name}` leaves it where it is"
+        ),
         Phase::Removing { job, .. } => {
             format!("Instance {name} was left half removed by job {job}; remove it again")
         }

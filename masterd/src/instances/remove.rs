@@ -8,7 +8,7 @@ use model::opcode::InstanceRemove;
 use model::{Exception, JobId, Timestamp, Uuid};
 
 use super::agent::{self, NotDone};
-use super::{devices, find, launch, rename, warning};
+use super::{devices, find, launch, relocate, rename, warning};
 use crate::config::{Config, ConfigChange};
 use crate::machines::network::claim;
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
@@ -105,8 +105,13 @@ pub(super) async fn taken_away(
             disks.push(launch::disk(&there, &settings));
         }
     }
-    let removed = agent::remove_disks(context, primary, disks).await?;
-    Ok(removed.map_err(|not| ("Could not remove the disks", not)))
+    let on_others = relocate::copies(&config, instance);
+    for (node, disks) in on_others.into_iter().chain([(primary.clone(), disks)]) {
+        if let Err(not) = agent::remove_disks(context, &node, disks).await? {
+            return Ok(Err(("Could not remove the disks", not)));
+        }
+    }
+    Ok(Ok(()))
 }
 
 /// Removes the record of an instance, with all that it reserves.

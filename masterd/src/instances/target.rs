@@ -97,10 +97,24 @@ fn target<'c>(
             choose(config, facts, Wish { share, group, not: Some(own) })?
         }
     };
+    within_policy(config, node, instance, asked.ignore_ipolicy)?;
+    Ok(node)
+}
+
+/// Refuses a node whose group has a policy that the instance breaks.
+///
+/// # Errors
+/// It breaks it, and that matters.
+pub(super) fn within_policy(
+    config: &Config,
+    node: &Node,
+    instance: &Instance,
+    ignored: bool,
+) -> Result<(), Exception> {
     let sizes = config.disks_of(instance).map(|disk| i64::try_from(disk.size).unwrap_or(i64::MAX));
     let sizes: Vec<i64> = sizes.collect();
     let broken = broken(instance, &config.settings_on(node), &sizes);
-    if !broken.is_empty() && !asked.ignore_ipolicy {
+    if !broken.is_empty() && !ignored {
         let group = config.group_of(node);
         let text = format!(
             "Instance does not meet target node group's ({}) instance policy: {}",
@@ -109,5 +123,5 @@ fn target<'c>(
         );
         return Err(Exception::prereq(text, ErrorCode::WrongState));
     }
-    Ok(node)
+    Ok(())
 }

@@ -141,6 +141,8 @@ const SAMPLES: &[(&str, &str)] = &[
         r#""instance_name": "i0", "target_node": "n2", "allow_failover": true"#,
     ),
     ("OP_INSTANCE_FAILOVER", r#""instance_name": "i0", "target_node": "n2""#),
+    ("OP_INSTANCE_MOVE", r#""instance_name": "i1", "target_node": "n2""#),
+    ("OP_INSTANCE_REPLACE_DISKS", r#""instance_name": "i1", "mode": "replace_auto""#),
     (
         "OP_INSTANCE_MULTI_ALLOC",
         r#""instances": [{"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "i#", "mode": "create",

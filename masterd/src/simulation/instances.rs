@@ -80,10 +80,12 @@ const FAILOVER: &str = r#"{"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": "we
     "target_node": "n3.example"}"#;
 const MIGRATE: &str = r#"{"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "web1",
     "target_node": "n3.example", "allow_failover": true}"#;
+const MOVE: &str = r#"{"OP_ID": "OP_INSTANCE_MOVE", "instance_name": "web1",
+    "target_node": "n3.example"}"#;
 const CLEANUP: &str =
     r#"{"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "web1", "cleanup": true}"#;
 
-const SAMPLES: [Sample; 14] = [
+const SAMPLES: [Sample; 16] = [
     Sample::new(&[], CREATE, true),
     Sample::new(&[CREATE, SHUTDOWN], STARTUP, false),
     Sample::new(&[CREATE], SHUTDOWN, false),
@@ -98,6 +100,8 @@ const SAMPLES: [Sample; 14] = [
     Sample::new(&[SHARED], FAILOVER, true),
     Sample::new(&[SHARED, SHUTDOWN], FAILOVER, true),
     Sample { again: CLEANUP, ..Sample::new(&[SHARED], MIGRATE, false) },
+    Sample::new(&[CREATE], MOVE, true),
+    Sample { again: CLEANUP, ..Sample::new(&[CREATE, SHUTDOWN], MOVE, true) },
 ];
 
 /// Does what comes before a sample.
@@ -112,12 +116,14 @@ fn prepare(world: &mut World, sample: &Sample) {
 /// The disks and addresses that are there are those of the records.
 fn nothing_is_without_a_record(world: &World) {
     let config = world.config();
-    let mut recorded: BTreeSet<String> =
-        config.disks.values().map(|disk| disk.place.path().to_owned()).collect();
+    let mut recorded: BTreeSet<String> = BTreeSet::new();
+    for disk in config.disks.values() {
+        recorded.extend(agent::files(&disk.nodes, disk.place.path()));
+    }
     for instance in config.instances.values() {
         let new = instance.renaming.as_ref();
         let moved = new.map(|new| renamed(&config, instance, new)).into_iter().flatten();
-        recorded.extend(moved.map(|(_, path)| path));
+        recorded.extend(moved.flat_map(|(disk, path)| agent::files(&disk.nodes, &path)));
     }
     let files = world.files();
     let without: Vec<_> = files.difference(&recorded).collect();
@@ -280,6 +286,8 @@ fn any_job(chance: &mut Chance) -> String {
         FAILOVER,
         MIGRATE,
         MIGRATE,
+        MOVE,
+        MOVE,
         CLEANUP,
     ];
     let node = |chance: &mut Chance| format!("\"n{}.example\"", 2 + chance.below(4));
@@ -289,6 +297,7 @@ fn any_job(chance: &mut Chance) -> String {
     let job = job.replace("\"web2\"", &other).replace("\"web1\"", &one);
     let at = node(chance);
     match chance.below(2) {
+        _ if job.contains("OP_INSTANCE_MOVE") => job.replace("\"n3.example\"", &at),
         0 => job.replace("\"n2.example\"", &at).replace("\"n3.example\"", &at),
         // The allocator chooses.
         _ => job

@@ -102,6 +102,8 @@ pub enum Phase {
         from: Run,
         to: NodeName,
     },
+    /// Its disks are on two nodes: those of the node that is not its own are copies that may go.
+    Copying { job: JobId },
     /// Its share of its node is being removed.
     Removing {
         job: JobId,
@@ -116,9 +118,10 @@ impl Phase {
     pub const fn job(&self) -> Option<JobId> {
         match self {
             Self::Ready => None,
-            Self::Creating { job } | Self::Moving { job, .. } | Self::Removing { job, .. } => {
-                Some(*job)
-            }
+            Self::Creating { job }
+            | Self::Moving { job, .. }
+            | Self::Copying { job }
+            | Self::Removing { job, .. } => Some(*job),
         }
     }
 
@@ -126,7 +129,9 @@ impl Phase {
     pub fn nodes(&self) -> Vec<NodeName> {
         match self {
             Self::Moving { from, to, .. } => vec![from.node.clone(), to.clone()],
-            Self::Ready | Self::Creating { .. } | Self::Removing { .. } => Vec::new(),
+            Self::Ready | Self::Creating { .. } | Self::Copying { .. } | Self::Removing { .. } => {
+                Vec::new()
+            }
         }
     }
 
@@ -136,6 +141,7 @@ impl Phase {
             Self::Ready => "ready",
             Self::Creating { .. } => "creating",
             Self::Moving { .. } => "moving",
+            Self::Copying { .. } => "copying",
             Self::Removing { .. } => "removing",
         }
     }

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod backup;
+mod relocate;
 mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -156,7 +156,9 @@ fn order(instance: &Instance, seen: impl FnOnce() -> InstanceStands) -> Option<O
     match &instance.phase {
         Phase::Ready if instance.renaming.is_some() => return Some(Order::FinishRename),
         Phase::Ready => {}
-        Phase::Moving { .. } => return is_unfinished.then_some(Order::FinishMove),
+        Phase::Moving { .. } | Phase::Copying { .. } => {
+            return is_unfinished.then_some(Order::FinishMove);
+        }
         Phase::Removing { .. } => return is_unfinished.then_some(Order::RemoveAgain),
         // Its maker decides whether it is made again, or removed.
         Phase::Creating { .. } => return None,

@@ -1,22 +1,30 @@
 //! The agent of a simulated node with instances: the real server and fence, before the real instances by
-//! the fake hypervisor and real files for disks. A [`Gate`] cuts one of its calls.
+//! the fake hypervisor and real files for disks. A [`Gate`] cuts one of its calls. Each node has a directory
+//! for the disks that are its own.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use engine::simulation::Node;
+use model::NodeName;
+use model::instance::disk::DiskPlace;
 use model::instance::launch::{DiskLaunch, Sight, SightsKnown};
 use parking_lot::Mutex;
 use rpc::Failure;
-use rpc::calls::{Control, Finish, InstanceAwaited, InstanceSeen, Request};
+use rpc::calls::{
+    Control, Finish, InstanceAwaited, InstanceSeen, Request, VOLUME_PIECE_BYTES, Volume,
+    VolumePiece,
+};
 use rpc::fence::{EpochStore, Fence, HoldError, Obeyed};
 use rpc::server::{Limits, Server};
 use rpc::service::{Agent, AgentService, Answer, CallContext, answer};
 use rpc::simulation::Network;
 use rpc::tls::{AllowedCallers, server_config};
 use stdx::Clock;
-use virt::{Instances, Order, Storage, VirtError};
+use virt::{Exports, Instances, Order, Storage, VirtError};
 
 use super::super::cluster::nodes;
 
@@ -58,6 +66,7 @@ struct Process {
     id: u64,
     instances: Instances,
     storage: Storage,
+    exports: Exports,
     gate: Arc<Mutex<Gate>>,
 }
 
@@ -93,8 +102,9 @@ impl Machine {
         process.spawn(async move {
             let instances = Instances::open(records, boot, storage.clone(), clock).unwrap();
             *living.lock() = Some(instances.clone());
+            let exports = Exports::new(PathBuf::from("/nonexistent"));
             let fence = Fence::new(KeptEpoch(Arc::clone(&obeyed)), obeyed.lock().clone());
-            let process = Arc::new(Process { id, instances, storage, gate });
+            let process = Arc::new(Process { id, instances, storage, exports, gate });
             let service = AgentService::new(process, fence, allowed);
             let _server = Server::start(listener, tls, service, Limits::default()).unwrap();
             std::future::pending::<()>().await;
@@ -154,7 +164,63 @@ const fn changes(request: &Request) -> bool {
             | Request::DiskRemove(_)
             | Request::DiskGrow(_)
             | Request::DiskRename(_)
+            | Request::VolumeWrite(_)
     )
+}
+
+/// The paths of the files that a disk has in this world, one for each of the nodes that keep it.
+pub(super) fn files(nodes: &[NodeName], path: &str) -> Vec<String> {
+    match nodes {
+        [] => vec![path.to_owned()],
+        nodes => nodes.iter().map(|node| own(node, path)).collect(),
+    }
+}
+
+/// The path of a node's own file: the nodes of this world share one file system.
+fn own(node: &NodeName, path: &str) -> String {
+    path.replace("/local/", &format!("/local/{node}/"))
+}
+
+/// Has a call mean the files of one node.
+fn at_home(node: &NodeName, request: &mut Request) {
+    let disk = |disk: &mut DiskLaunch| {
+        if let DiskPlace::File { path } = &mut disk.place {
+            *path = own(node, path);
+        }
+    };
+    match request {
+        Request::InstanceStart(call) => call.launch.disks.iter_mut().for_each(disk),
+        Request::InstanceReceive(call) => call.launch.disks.iter_mut().for_each(disk),
+        Request::DiskCreate(call) => call.disks.iter_mut().for_each(disk),
+        Request::DiskRemove(call) => call.disks.iter_mut().for_each(disk),
+        Request::DiskSizes(call) => call.disks.iter_mut().for_each(disk),
+        Request::DiskGrow(call) => disk(&mut call.disk),
+        Request::DiskRename(call) => {
+            for (moved, to) in &mut call.disks {
+                disk(moved);
+                *to = own(node, to);
+            }
+        }
+        Request::VolumeRead(call) => {
+            if let Volume::Disk(read) = &mut call.volume {
+                disk(read);
+            }
+        }
+        Request::VolumeWrite(call) => {
+            if let Volume::Disk(written) = &mut call.volume {
+                disk(written);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The disk that a volume is: jobs of this world make no exports.
+fn volume(asked: &Volume) -> virt::Volume<'_> {
+    match asked {
+        Volume::Disk(disk) => virt::Volume::Disk(disk),
+        Volume::Export { name, file, whole } => virt::Volume::Export { name, file, whole: *whole },
+    }
 }
 
 fn seen(told: Result<(SightsKnown, Sight), VirtError>) -> Result<InstanceSeen, Failure> {
@@ -182,8 +248,9 @@ impl Process {
         disks.iter().try_for_each(work).map_err(failed)
     }
 
-    async fn carried_out(&self, request: Request) -> Answer {
+    async fn carried_out(&self, mut request: Request) -> Answer {
         let (instances, storage) = (&self.instances, &self.storage);
+        at_home(&nodes::name(self.id), &mut request);
         match request {
             Request::InstanceStart(call) => {
                 answer(call, async |call| seen(instances.start(call.launch).await)).await
@@ -245,6 +312,30 @@ impl Process {
                 answer(call, async |call| {
                     let renamed = call.disks.iter().map(|(disk, to)| storage.rename(disk, to));
                     renamed.collect::<Result<(), _>>().map_err(failed)
+                })
+                .await
+            }
+            Request::DiskSizes(call) => {
+                answer(call, async |call| {
+                    let sizes = call.disks.iter().map(|disk| storage.size(disk));
+                    sizes.collect::<Result<_, _>>().map_err(failed)
+                })
+                .await
+            }
+            Request::VolumeRead(call) => {
+                answer(call, async |call| {
+                    let read = (volume(&call.volume), call.offset, VOLUME_PIECE_BYTES);
+                    let piece =
+                        self.exports.read(storage, read.0, read.1, read.2).map_err(failed)?;
+                    let data = STANDARD.encode(piece.data);
+                    Ok(VolumePiece { offset: piece.offset, data, size: piece.size })
+                })
+                .await
+            }
+            Request::VolumeWrite(call) => {
+                answer(call, async |call| {
+                    let written = volume(&call.volume);
+                    self.exports.write(storage, written, call.offset, &call.data).map_err(failed)
                 })
                 .await
             }
