@@ -13,8 +13,8 @@ use luxi::method::What;
 use model::opcode::instance::moves::MigrationMode;
 use model::opcode::instance::{RebootType, Timeout, Told};
 use model::opcode::{
-    InstanceFailover, InstanceMigrate, InstanceReboot, InstanceRemove, InstanceShutdown,
-    InstanceStartup, OpCode,
+    InstanceFailover, InstanceMigrate, InstanceMove, InstanceReboot, InstanceRemove,
+    InstanceShutdown, InstanceStartup, OpCode,
 };
 
 use crate::error::CliError;
@@ -133,6 +133,11 @@ pub(crate) enum Instance {
     Migrate(MigrateArguments),
     /// Stop an instance, and start it on another node.
     Failover(FailoverArguments),
+    /// Take an instance whose disks are on its node to another node, with what is on them.
+    #[command(
+        after_help = "It stands still while its disks are copied, and runs again afterwards."
+    )]
+    Move(MoveArguments),
     /// Shut an instance down, and remove it with its disks.
     Remove {
         /// Its name.
@@ -243,6 +248,32 @@ pub(crate) struct FailoverArguments {
     job: JobArguments,
 }
 
+/// Arguments of `move`.
+#[derive(Debug, Args)]
+pub(crate) struct MoveArguments {
+    /// The instance.
+    name: String,
+    /// The node that it goes to.
+    #[arg(short = 'n', long, visible_alias = "node", value_name = "NODE")]
+    target_node: String,
+    /// Do not ask.
+    #[arg(short, long, visible_alias = "yes")]
+    force: bool,
+    /// Go on with disks that are not whole.
+    #[arg(long, hide = true)]
+    ignore_consistency: bool,
+    /// Let it break the limits of its new group.
+    #[arg(long)]
+    ignore_ipolicy: bool,
+    /// How its content is compressed on the way; it is not.
+    #[arg(long, value_name = "TOOL", hide = true)]
+    compress: Option<String>,
+    #[command(flatten)]
+    within: Within,
+    #[command(flatten)]
+    job: JobArguments,
+}
+
 /// The place where an instance goes.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
@@ -310,6 +341,7 @@ pub(crate) fn run(verb: Instance, session: &Session) -> Result<(), CliError> {
         Instance::RemoveTags(arguments) => tags::remove(Tagged::Instance, arguments, session),
         Instance::Migrate(arguments) => migrate(arguments, session),
         Instance::Failover(arguments) => failover(arguments, session),
+        Instance::Move(arguments) => moved(arguments, session),
         Instance::Remove { name, force, within, ignore_failures, job } => {
             let question = format!(
                 "This will remove the volumes of the instance {name} (including mirrors), thus removing all \
@@ -392,4 +424,23 @@ fn failover(arguments: FailoverArguments, session: &Session) -> Result<(), CliEr
         cleanup: arguments.cleanup,
     };
     job.run(OpCode::InstanceFailover(op), session).map(drop)
+}
+
+fn moved(arguments: MoveArguments, session: &Session) -> Result<(), CliError> {
+    let MoveArguments { name, target_node, force, within, job, .. } = arguments;
+    let question = format!(
+        "Instance {name} will be moved. This requires a shutdown of the instance. Continue?"
+    );
+    confirm(&question, force || job.dry_run)?;
+    let op = InstanceMove {
+        instance_name: name,
+        instance_uuid: None,
+        target_node,
+        target_node_uuid: None,
+        shutdown_timeout: Timeout(within.timeout),
+        ignore_ipolicy: arguments.ignore_ipolicy,
+        compress: arguments.compress,
+        ignore_consistency: arguments.ignore_consistency,
+    };
+    job.run(OpCode::InstanceMove(op), session).map(drop)
 }

@@ -138,6 +138,28 @@ fn add_instances(routes: Routes) -> Routes {
             "Give an instance another name",
             change(&change::INSTANCE_RENAME),
         )
+        .post(
+            "/2/instances/{name}/reinstall",
+            "Stop an instance, write an operating system onto it, and start it",
+            reinstall,
+        )
+        .put(
+            "/2/instances/{name}/prepare-export",
+            "Prepare the export of an instance",
+            change(&change::BACKUP_PREPARE),
+        )
+        .put("/2/instances/{name}/export", "Export an instance", change(&change::BACKUP_EXPORT))
+        .get("/2/instances/{name}/console", "Tell how a console is reached", console)
+        .post(
+            "/2/instances-multi-alloc",
+            "Place several instances, and make each by a job",
+            change(&change::INSTANCES_ADD),
+        );
+    tags::add(add_disks(routes), "/2/instances/{name}/tags", "instance")
+}
+
+fn add_disks(routes: Routes) -> Routes {
+    routes
         .put(
             "/2/instances/{name}/activate-disks",
             "Have the disks of an instance active",
@@ -158,25 +180,7 @@ fn add_instances(routes: Routes) -> Routes {
             "Replace copies of disks; no disk of this version has any",
             replace_disks,
         )
-        .post(
-            "/2/instances/{name}/reinstall",
-            "Stop an instance, write an operating system onto it, and start it",
-            reinstall,
-        )
-        .put(
-            "/2/instances/{name}/prepare-export",
-            "Prepare the export of an instance",
-            change(&change::BACKUP_PREPARE),
-        )
-        .put("/2/instances/{name}/export", "Export an instance", change(&change::BACKUP_EXPORT))
         .post("/2/instances/{name}/disk/{disk}/grow", "Make a disk larger", grow_disk)
-        .get("/2/instances/{name}/console", "Tell how a console is reached", console)
-        .post(
-            "/2/instances-multi-alloc",
-            "Place several instances, and make each by a job",
-            change(&change::INSTANCES_ADD),
-        );
-    tags::add(routes, "/2/instances/{name}/tags", "instance")
 }
 
 /// One job of three opcodes; `start` says whether there is the last one.
@@ -219,7 +223,8 @@ async fn replace_disks(Path(name): Path<String>, asked: RouteRequest) -> Answer 
     if let Some(disks) = asked.value("disks").or(parameters.get("disks").and_then(Value::as_str)) {
         let disks: Result<Vec<usize>, _> =
             disks.split(',').map(|disk| disk.trim().parse()).collect();
-        let disks = disks.map_err(|_| Refusal::bad("Invalid disk index passed"))?;
+        let disks =
+            disks.map_err(|error| Refusal::bad(format!("Invalid disk index passed: {error}")))?;
         parameters.insert("disks".to_owned(), json!(disks));
     }
     Kind::Instance.condition(&asked, &name).await?;

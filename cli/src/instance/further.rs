@@ -1,14 +1,14 @@
 //! Verbs of `gnt instance` that are one opcode each.
 
 use clap::Subcommand;
-use model::opcode::instance::{Timeout, Told, Withheld};
+use model::opcode::instance::{Told, Withheld};
 use model::opcode::{
     InstanceActivateDisks, InstanceChangeGroup, InstanceConsole, InstanceDeactivateDisks,
-    InstanceMove, InstanceReinstall, InstanceRename, OpCode,
+    InstanceReinstall, InstanceRename, OpCode,
 };
 use serde_json::Value;
 
-use super::{Within, console};
+use super::console;
 use crate::error::CliError;
 use crate::output::say;
 use crate::parameters::keys;
@@ -35,33 +35,6 @@ pub(crate) enum Further {
         /// Nothing is asked.
         #[arg(short, long, hide = true)]
         force: bool,
-        #[command(flatten)]
-        job: JobArguments,
-    },
-    /// Take an instance whose disks are on its node to another node, with what is on them.
-    #[command(
-        after_help = "It stands still while its disks are copied, and runs again afterwards."
-    )]
-    Move {
-        /// Its name.
-        name: String,
-        /// The node that it goes to.
-        #[arg(short = 'n', long, visible_alias = "node", value_name = "NODE")]
-        target_node: String,
-        /// Do not ask.
-        #[arg(short, long, visible_alias = "yes")]
-        force: bool,
-        /// Go on with disks that are not whole.
-        #[arg(long, hide = true)]
-        ignore_consistency: bool,
-        /// Let it break the limits of its new group.
-        #[arg(long)]
-        ignore_ipolicy: bool,
-        /// How its content is compressed on the way; it is not.
-        #[arg(long, value_name = "TOOL", hide = true)]
-        compress: Option<String>,
-        #[command(flatten)]
-        within: Within,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -163,32 +136,6 @@ impl Further {
                     Some(Value::String(name)) => say(format_args!("Instance renamed to '{name}'")),
                     _ => Ok(()),
                 }
-            }
-            Self::Move {
-                name,
-                target_node,
-                force,
-                ignore_consistency,
-                ignore_ipolicy,
-                compress,
-                within,
-                job,
-            } => {
-                let question = format!(
-                    "Instance {name} will be moved. This requires a shutdown of the instance. Continue?"
-                );
-                confirm(&question, force || job.dry_run)?;
-                let op = InstanceMove {
-                    instance_name: name,
-                    instance_uuid,
-                    target_node,
-                    target_node_uuid: None,
-                    shutdown_timeout: Timeout(within.timeout),
-                    ignore_ipolicy,
-                    compress,
-                    ignore_consistency,
-                };
-                job.run(OpCode::InstanceMove(op), session).map(drop)
             }
             Self::Reinstall { name, os_type, force_variant, os_parameters, force, job } => {
                 let question = format!("Reinstall {name}? All that is on its first disk is lost.");

@@ -249,7 +249,7 @@ impl Process {
     }
 
     async fn carried_out(&self, mut request: Request) -> Answer {
-        let (instances, storage) = (&self.instances, &self.storage);
+        let instances = &self.instances;
         at_home(&nodes::name(self.id), &mut request);
         match request {
             Request::InstanceStart(call) => {
@@ -294,6 +294,13 @@ impl Process {
                 .await
             }
             Request::HypervisorCheck(call) => answer(call, async |_| Ok(())).await,
+            request => self.on_disks(request).await,
+        }
+    }
+
+    async fn on_disks(&self, request: Request) -> Answer {
+        let storage = &self.storage;
+        match request {
             Request::DiskCreate(call) => {
                 answer(call, async |call| Self::each(&call.disks, |disk| storage.create(disk)))
                     .await
