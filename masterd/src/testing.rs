@@ -159,6 +159,7 @@ pub(crate) fn facts() -> NodeFacts {
         disk_total_mib: 1 << 20,
         disk_free_mib: 1 << 19,
         exports: Vec::new(),
+        systems: Vec::new(),
     }
 }
 

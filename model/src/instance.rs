@@ -1,5 +1,5 @@
 //! Core: virtual machines ("instances"), their parameters, and what they may have. [`record`] is an
-//! instance, [`disk`] a disk of one, [`filling`] its parameters, and
+//! instance, [`disk`] a disk of one, [`os`] its operating system, [`filling`] its parameters, and
 //! [`launch`] what agents are given and tell of them.
 
 pub mod group;
@@ -11,6 +11,7 @@ pub mod state;
 pub mod disk;
 pub mod filling;
 pub mod launch;
+pub mod os;
 pub mod record;
 
 pub use disk::{Disk, DiskMode, DiskPlace};

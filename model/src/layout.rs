@@ -149,6 +149,8 @@ paths! {
     refusals_log = "var/log/gantry/audit-refusals.jsonl", MASTER_USER, "0640";
     /// Log of `noded`.
     node_log = "var/log/gantry/node-daemon.log", NODE_USER, "0640";
+    /// What scripts of operating systems printed, a file for each run.
+    os_logs = "var/log/gantry/os", NODE_USER, "0750";
     /// Log of `rapi`.
     rapi_log = "var/log/gantry/rapi-daemon.log", RAPI_USER, "0640";
     /// Requests that `rapi` answered, in the common log format.
@@ -167,6 +169,13 @@ impl Layout {
     /// The layout below `root`; `/` on an installed machine.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
+    }
+
+    /// The directories with definitions of operating systems; the first that has a name counts (the
+    /// packages of Ganeti's definitions for Debian use them).
+    pub fn os_directories(&self) -> Vec<PathBuf> {
+        let places = ["srv", "usr/local/lib", "usr/lib", "usr/share"];
+        places.map(|place| self.root.join(place).join("ganeti/os")).to_vec()
     }
 
     /// The root of the environment, where set to nothing is as not set, or that of an installed machine.

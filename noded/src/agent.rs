@@ -38,7 +38,7 @@ use netboot::ledger::Ledger;
 use netboot::rack::Racks;
 use netboot::token_claim::Claims;
 use switches::Switches;
-use virt::{Exports, Instances, Storage};
+use virt::{Exports, Instances, Storage, Systems};
 
 mod backup_calls;
 mod blob_calls;
@@ -46,6 +46,7 @@ mod exchange;
 mod facts_calls;
 mod instance_calls;
 mod leaving;
+mod os_calls;
 mod renewal;
 mod switch_calls;
 
@@ -92,6 +93,7 @@ pub struct Agent {
     instances: Instances,
     storage: Storage,
     exports: Exports,
+    systems: Systems,
     dhcp: watch::Receiver<Option<Learner>>,
     left: Notify,
 }
@@ -173,6 +175,7 @@ impl Agent {
         let switches = Switches::new(Tasks::new(), layout.switch_programs());
         let storage = instances.storage().clone();
         let exports = Exports::new(layout.exports());
+        let systems = Systems::new(layout.os_directories(), layout.os_logs(), clock.clone());
         Self {
             layout,
             membership,
@@ -200,6 +203,7 @@ impl Agent {
             instances,
             storage,
             exports,
+            systems,
             dhcp,
             left: Notify::new(),
         }
@@ -457,6 +461,7 @@ impl Agent {
             Request::ConsoleWrite(call) => answer(call, |call| self.console_write(call)).await,
             Request::DiskCreate(call) => answer(call, |call| self.disk_create(call)).await,
             Request::DiskImage(call) => answer(call, |call| self.disk_image(call)).await,
+            Request::OsRun(call) => answer(call, |call| self.os_run(call, interrupt)).await,
             Request::DiskRemove(call) => answer(call, |call| self.disk_remove(call)).await,
             Request::DiskGrow(call) => answer(call, |call| self.disk_grow(call)).await,
             Request::DiskRename(call) => answer(call, |call| self.disk_rename(call)).await,

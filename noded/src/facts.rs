@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use model::InstanceName;
+use model::instance::os::OsDefinition;
 use rpc::calls::NodeFacts;
 
 const KIB_PER_MIB: u64 = 1_024;
@@ -38,11 +39,16 @@ pub enum FactsError {
     },
 }
 
-/// Finds out all facts; `data` lies on the file system that is told, and these exports are here. Blocks for a moment.
+/// Finds out all facts; `data` lies on the file system that is told, and these exports and
+/// definitions of systems are here. Blocks for a moment.
 ///
 /// # Errors
 /// The kernel does not tell one of them.
-pub fn gather(data: &Path, exports: Vec<InstanceName>) -> Result<NodeFacts, FactsError> {
+pub fn gather(
+    data: &Path,
+    exports: Vec<InstanceName>,
+    systems: Vec<OsDefinition>,
+) -> Result<NodeFacts, FactsError> {
     let memory = read("/proc/meminfo")?;
     let memory_of = |field: &'static str| {
         memory_kib(&memory, field)
@@ -65,6 +71,7 @@ pub fn gather(data: &Path, exports: Vec<InstanceName>) -> Result<NodeFacts, Fact
         disk_total_mib,
         disk_free_mib,
         exports,
+        systems,
     })
 }
 
@@ -142,7 +149,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_facts() {
-        let facts = gather(Path::new("/"), Vec::new()).unwrap();
+        let facts = gather(Path::new("/"), Vec::new(), Vec::new()).unwrap();
         assert!(facts.cpus > 0 && facts.memory_total_mib >= facts.memory_free_mib);
         assert!(facts.disk_total_mib >= facts.disk_free_mib && facts.boot_id.len() == 36);
     }

@@ -153,7 +153,7 @@ fn add_instances(routes: Routes) -> Routes {
         .post(
             "/2/instances-multi-alloc",
             "Place several instances, and make each by a job",
-            change(&change::INSTANCES_ADD),
+            multi_alloc,
         );
     tags::add(add_disks(routes), "/2/instances/{name}/tags", "instance")
 }
@@ -185,8 +185,16 @@ fn add_disks(routes: Routes) -> Routes {
 
 /// One job of three opcodes; `start` says whether there is the last one.
 async fn reinstall(Path(name): Path<String>, asked: RouteRequest) -> Answer {
-    let Value::Object(mut body) = asked.json()? else {
-        return Err(Refusal::bad("Body contents: a dictionary is expected"));
+    let mut body = match asked.json()? {
+        Value::Object(body) => body,
+        // Older clients send the query.
+        Value::Null => {
+            let os = asked.value("os").filter(|os| !os.is_empty());
+            let mut told = Map::from_iter(os.map(|os| ("os".to_owned(), json!(os))));
+            told.insert("start".to_owned(), json!(!asked.flag("nostartup")?));
+            told
+        }
+        _ => return Err(Refusal::bad("Body contents: a dictionary is expected")),
     };
     let starts = match body.remove("start") {
         None => true,
@@ -207,6 +215,28 @@ async fn reinstall(Path(name): Path<String>, asked: RouteRequest) -> Answer {
         ops.push(asked.opcode("OP_INSTANCE_STARTUP", named())?);
     }
     Ok(json(asked.submit_all(ops).await?))
+}
+
+/// Several creations in one opcode: clients leave out of each what names it as one.
+async fn multi_alloc(asked: RouteRequest) -> Answer {
+    let refused = |why: &str| Refusal::bad(format!("Body contents: {why}"));
+    let Value::Object(mut body) = asked.json()? else {
+        return Err(refused("a dictionary is expected"));
+    };
+    let Some(Value::Array(instances)) = body.remove("instances") else {
+        return Err(refused("`instances` is a list"));
+    };
+    let one = |told: Value| {
+        let Value::Object(told) = told else {
+            return Err(refused("each of `instances` is a dictionary"));
+        };
+        let mut filled = change::filled(&change::INSTANCE_ADD, told, Map::new())?;
+        filled.insert("OP_ID".to_owned(), json!(change::INSTANCE_ADD.id));
+        Ok(Value::Object(filled))
+    };
+    let instances: Vec<Value> = instances.into_iter().map(one).collect::<Result<_, _>>()?;
+    body.insert("instances".to_owned(), instances.into());
+    Ok(json(asked.submit("OP_INSTANCE_MULTI_ALLOC", body).await?))
 }
 
 /// Newer clients send a body, older ones the query.

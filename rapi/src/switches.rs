@@ -16,9 +16,20 @@ const REASON: &str = "reason";
 const NO_REMEMBER: &str = "no_remember";
 const IGNORE_SIZE: &str = "ignore_size";
 const IGNORE_SECONDARIES: &str = "ignore_secondaries";
+const ALLOCATABLE: &str = "allocatable";
+const NO_STARTUP: &str = "nostartup";
 /// Switches that are yes or no, written as a number.
-pub const FLAGS: [&str; 7] =
-    [DRY_RUN, FORCE, AUTO_PROMOTE, OTHER_SPEC, NO_REMEMBER, IGNORE_SIZE, IGNORE_SECONDARIES];
+pub const FLAGS: [&str; 9] = [
+    DRY_RUN,
+    FORCE,
+    AUTO_PROMOTE,
+    OTHER_SPEC,
+    NO_REMEMBER,
+    IGNORE_SIZE,
+    IGNORE_SECONDARIES,
+    ALLOCATABLE,
+    NO_STARTUP,
+];
 /// Characters of an unknown name that an answer repeats.
 const NAME_MAX: usize = 60;
 
@@ -51,6 +62,15 @@ pub fn of(method: &str, path: &str) -> &'static [&'static str] {
         (_, "/2/instances/{name}/reboot") => &[DRY_RUN, IGNORE_SECONDARIES, "type", REASON],
         (_, "/2/instances/{name}/activate-disks") => &[DRY_RUN, IGNORE_SIZE, REASON],
         (_, "/2/instances/{name}/deactivate-disks") => &[DRY_RUN, FORCE, REASON],
+        (_, "/2/instances/{name}/prepare-export") => &[DRY_RUN, "mode", REASON],
+        (_, "/2/instances/{name}/reinstall") => &[DRY_RUN, "os", NO_STARTUP, REASON],
+        (_, "/2/instances/{name}/replace-disks") => {
+            &[DRY_RUN, "mode", "disks", "remote_node", "iallocator", REASON]
+        }
+        (_, "/2/nodes/{name}/storage/modify") => {
+            &[DRY_RUN, "storage_type", "name", ALLOCATABLE, REASON]
+        }
+        (_, "/2/nodes/{name}/storage/repair") => &[DRY_RUN, "storage_type", "name", REASON],
         (_, path) if path.ends_with("/tags") => &["tag", DRY_RUN, REASON],
         ("put", "/api/v1/ignitions/{role}/{id}") => &[OTHER_SPEC, REASON],
         ("delete", path) if paths::is_ours(path) => &[DRY_RUN, FORCE, REASON],

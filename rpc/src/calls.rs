@@ -320,6 +320,8 @@ calls! {
         "disk_create" DiskCreate -> (), Slow, Changes, Fails, Shared;
         /// Write an image over all of a disk.
         "disk_image" DiskImage -> (), Slow, Changes, Fails, Shared;
+        /// Run a script of an operating system on disks of an instance.
+        "os_run" OsRun -> (), Slow, Changes, Fails, Shared;
         /// Remove disks of an instance; those that are not there do no harm.
         "disk_remove" DiskRemove -> (), Normal, Changes, Fails, Shared;
         /// Make a disk larger, or look whether there is room.

@@ -183,6 +183,7 @@ impl Agent for MemoryAgent {
             | Request::ConsoleRead(_)
             | Request::ConsoleWrite(_)
             | Request::DiskImage(_)
+            | Request::OsRun(_)
             | Request::DiskRemove(_)
             | Request::DiskGrow(_)
             | Request::DiskRename(_)

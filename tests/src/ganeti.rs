@@ -1,5 +1,6 @@
 //! Ganeti's own programs, installed or unpacked: Debian's packages have them.
 
+use std::path::Path;
 use std::process::Command;
 
 use xtask::needs;
@@ -36,6 +37,17 @@ impl Ganeti {
     /// A script that runs one of its programs by its path, for who starts programs of a directory.
     pub fn script(&self, path: &str) -> String {
         needs::script_beside("gnt-job", path)
+    }
+
+    /// Copies a definition of an operating system that Debian has for it into a directory.
+    ///
+    /// # Panics
+    /// It has no such definition.
+    pub fn copy_definition(&self, name: &str, into: &Path) {
+        std::fs::create_dir_all(into).unwrap();
+        let mut copy = needs::beside("gnt-job", "/bin/cp");
+        copy.arg("-rL").arg(format!("/usr/share/ganeti/os/{name}")).arg(into);
+        run(copy).ok();
     }
 
     /// The interpreter that finds its modules.

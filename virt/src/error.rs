@@ -54,6 +54,9 @@ pub enum VirtError {
         #[source]
         error: ImageError,
     },
+    /// A script of an operating system.
+    #[error("operating system {os}: {why}")]
+    System { os: String, why: String },
     /// A disk is smaller than it is to be.
     #[error("disk {path} has {has} MiB, and cannot become smaller, {wanted} MiB")]
     Shrinks { path: String, has: u64, wanted: u64 },

@@ -5,7 +5,7 @@
 //! run back.
 //!
 //! [`runs`] are the rules, `records` keeps them on disk, [`Instances`] does things by [`hypervisor`], and
-//! [`storage`] has the disks, which `image` fills; `seed` makes one that tells a guest who it is. [`console`] is how one talks
+//! [`storage`] has the disks, which `image` fills; `seed` makes one that tells a guest who it is. Scripts of operating systems are run by `os`. [`console`] is how one talks
 //! with a guest. The hypervisors are [`kvm`], which asks QEMU by `qmp`, and `fake`.
 
 pub mod console;
@@ -14,6 +14,7 @@ mod exports;
 pub mod hypervisor;
 mod image;
 mod instances;
+mod os;
 mod records;
 pub mod runs;
 mod seed;
@@ -26,4 +27,5 @@ mod qmp;
 pub use error::VirtError;
 pub use exports::{EXPORTS_MAX, Exports, Piece, Volume};
 pub use instances::{Instances, Order};
+pub use os::{ScriptRun, Systems};
 pub use storage::{Space, Storage};

@@ -413,6 +413,8 @@ configuration! {
                 renaming: InstanceName = |instance| instance.renaming.clone(),
                 /// Ethernet addresses of its NICs.
                 mac: MacAddress = |instance| instance.nics.iter().map(|nic| nic.mac),
+                /// Addresses of its NICs.
+                address: IpAddr = |instance| instance.nics.iter().filter_map(|nic| nic.ip),
                 /// The port of its console.
                 port: u16 = |instance| instance.network_port,
             },

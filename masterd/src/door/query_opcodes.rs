@@ -6,7 +6,7 @@ use luxi::query::{FieldDefinition, Filter};
 use model::Exception;
 use model::error::{ErrorCode, ExceptionKind};
 use model::opcode::{ClusterConfigQuery, ExtStorageDiagnose, OsDiagnose, Query, QueryFields};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::settings::fields::{self as cluster, ClusterRow};
 use crate::config::Config;
@@ -133,12 +133,22 @@ impl LogicalUnit for OsDiagnose {
 
     async fn check(&self, context: &mut Context) -> Result<Self::Plan, Failure> {
         let _known: Vec<Vec<Value>> = without_rows::bare(OS, &self.output_fields)?;
-        let built_in = crate::instances::os::diagnosed(&context.config());
+        let systems =
+            crate::instances::os::diagnosed(&context.config(), &context.contacts().facts());
         let row = |told: std::collections::BTreeMap<&str, Value>| {
             let fields = self.output_fields.iter();
             fields.map(|field| told.get(field.as_str()).cloned().unwrap_or_default()).collect()
         };
-        Ok(built_in.into_iter().map(row).collect())
+        let asks = |field: &str| self.output_fields.iter().any(|asked| asked == field);
+        // Whoever does not ask for a mark gets what is usual (Ganeti).
+        let usual = [("valid", true), ("hidden", false), ("blacklisted", false)];
+        let is_wanted = |told: &std::collections::BTreeMap<&str, Value>| {
+            let name = told.get("name").and_then(Value::as_str).unwrap_or_default();
+            let is_usual = |(mark, wanted): &(&str, bool)| told.get(mark) == Some(&json!(wanted));
+            (self.names.is_empty() || self.names.iter().any(|wanted| wanted == name))
+                && usual.iter().all(|mark| asks(mark.0) || is_usual(mark))
+        };
+        Ok(systems.into_iter().filter(is_wanted).map(row).collect())
     }
 
     async fn exec(self, rows: Self::Plan, _context: &mut Context) -> Result<Self::Plan, Failure> {

@@ -77,8 +77,9 @@ pub(super) fn placed(
                 }
             },
             (None, None) => {
-                let share = blueprint.share(&after.instance_settings());
-                choose(&after, making.facts, Wish { share, group: None, not: None })
+                let (share, extent) = blueprint.wanted(&after.instance_settings(), &op);
+                let wish = Wish { share, extent: extent.as_ref(), group: None, not: None };
+                choose(&after, making.facts, wish)
             }
         };
         let made = node.cloned().and_then(|node| {

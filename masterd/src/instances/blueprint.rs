@@ -12,7 +12,7 @@ use model::opcode::InstanceCreate;
 use model::opcode::instance::CreateMode;
 use model::{Exception, InstanceName, JobId, MacAddress, Timestamp, Uuid};
 
-use super::capacity::{AllFacts, Share, broken, fits, may_host};
+use super::capacity::{AllFacts, Extent, Share, broken, fits, may_host};
 use super::devices::{self, Around, WantedDisk};
 use super::os;
 use crate::config::{Config, ConfigChange};
@@ -118,8 +118,7 @@ pub(super) fn asked(
         }
     };
     if installs(op) {
-        os::disk_file(config, &instance.os)?;
-        os::takes(&settings.system_of(&instance))?;
+        os::known(config, making.facts, &instance.os)?;
     }
     Ok(Blueprint { instance, disks })
 }
@@ -197,6 +196,20 @@ impl Blueprint {
         let is_local = self.instance.disk_template == "file";
         let disk = self.disks.iter().map(|disk| disk.size).sum::<u64>();
         Share::of(&self.instance, settings, if is_local { disk } else { 0 })
+    }
+
+    /// The same with what policies limit, unless the client lets it break these.
+    pub(super) fn wanted(
+        &self,
+        settings: &InstanceSettings,
+        op: &InstanceCreate,
+    ) -> (Share, Option<Extent>) {
+        let size = |disk: &WantedDisk| i64::try_from(disk.size).unwrap_or(i64::MAX);
+        let sizes: Vec<i64> = self.disks.iter().map(size).collect();
+        let mut extent = Extent::of(&self.instance, settings, &sizes);
+        // It gets its cards with its node.
+        extent.measures.nic_count = i64::try_from(op.nics.len()).unwrap_or(i64::MAX);
+        (self.share(settings), Some(extent).filter(|_| !op.ignore_ipolicy))
     }
 
     /// The changes that reserve everything that it takes, on `node`; and the instance.

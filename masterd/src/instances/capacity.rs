@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::error::ErrorCode;
 use model::instance::parameters::Parameters;
-use model::instance::policy::Measures;
+use model::instance::policy::{Measures, Policy};
 use model::instance::state::AdminState;
 use model::instance::{Instance, InstanceSettings};
 use model::node::{Node, NodeRole};
@@ -161,31 +161,55 @@ pub(crate) fn measures(
     }
 }
 
+/// What a policy limits of an instance.
+#[derive(Debug, Clone)]
+pub(crate) struct Extent {
+    pub(crate) measures: Measures,
+    /// MiB of each disk.
+    pub(crate) disks: Vec<i64>,
+    pub(crate) template: String,
+}
+
+impl Extent {
+    pub(crate) fn of(instance: &Instance, settings: &InstanceSettings, disks: &[i64]) -> Self {
+        let measures = measures(instance, settings, disks);
+        Self { measures, disks: disks.to_vec(), template: instance.disk_template.clone() }
+    }
+
+    /// The limits of a policy that it breaks.
+    pub(crate) fn breaks(&self, policy: &Policy) -> Vec<String> {
+        let (mut measures, template) = (self.measures, &self.template);
+        if template == "diskless" {
+            // Nothing is said of disks that it cannot have.
+            measures.disk_count = policy.std.disk_count;
+        }
+        let mut broken = policy.broken(measures, &self.disks);
+        if !policy.disk_templates.contains(template) {
+            let known = policy.disk_templates.join(", ");
+            let text =
+                format!("Disk template {template} is not allowed (allowed templates: {known})");
+            broken.push(text);
+        }
+        broken
+    }
+}
+
 /// The limits of its node's policy that an instance breaks.
 pub(crate) fn broken(
     instance: &Instance,
     settings: &InstanceSettings,
     disks: &[i64],
 ) -> Vec<String> {
-    let policy = &settings.ipolicy;
-    let mut measures = measures(instance, settings, disks);
-    let template = &instance.disk_template;
-    if template == "diskless" {
-        // Nothing is said of disks that it cannot have.
-        measures.disk_count = policy.std.disk_count;
-    }
-    let mut broken = policy.broken(measures, disks);
-    if !policy.disk_templates.contains(template) {
-        let known = policy.disk_templates.join(", ");
-        broken
-            .push(format!("Disk template {template} is not allowed (allowed templates: {known})"));
-    }
-    broken
+    Extent::of(instance, settings, disks).breaks(&settings.ipolicy)
+}
+
+/// The sizes of the disks of an instance, as policies count.
+pub(crate) fn sizes(config: &Config, instance: &Instance) -> Vec<i64> {
+    let sizes = config.disks_of(instance).map(|disk| disk.size);
+    sizes.map(|size| i64::try_from(size).unwrap_or(i64::MAX)).collect()
 }
 
 /// The limits of its node's policy that an instance breaks as it is.
 pub(crate) fn broken_policy(config: &Config, instance: &Instance) -> Vec<String> {
-    let size = |disk: &Arc<model::instance::Disk>| i64::try_from(disk.size).unwrap_or(i64::MAX);
-    let sizes: Vec<i64> = config.disks_of(instance).map(size).collect();
-    broken(instance, &config.settings_of(instance), &sizes)
+    broken(instance, &config.settings_of(instance), &sizes(config, instance))
 }

@@ -105,8 +105,9 @@ impl LogicalUnit for InstanceCreate {
             let name = &blueprint.instance.name;
             name::check(name, op.name_check, op.ip_check && op.start).await?;
             if let Some(first) = blueprint.disks.first().filter(|_| installs(op)) {
-                let file = os::disk_file(&config, &blueprint.instance.os)?;
-                os::fits(&context.source(), file, first.size)?;
+                let (size, force_variant) = (first.size, op.force_variant);
+                let asked = os::Asked { instance: &instance, size, force_variant };
+                os::suits(context, asked).await?;
             }
             if !op.forthcoming {
                 agent::check_hypervisor(context, &node.name, &instance).await?;
@@ -148,11 +149,10 @@ impl LogicalUnit for InstanceCreate {
             let config = context.config();
             (launch::disks(&config, &instance), config.settings_of(&instance).prealloc_wipe_disks)
         };
-        let first = disks.first().cloned().filter(|_| installs(&op));
         let made_disks = agent::make_disks(context, &node, disks.clone(), wipe).await?;
         let mut whole = made_disks.map_err(|not| not.exception("Can't create the disks"));
-        if let (Ok(()), Some(first)) = (&whole, first) {
-            whole = os::install(context, &node, &instance.os, first).await?;
+        if whole.is_ok() && installs(&op) && !disks.is_empty() {
+            whole = os::install(context, &instance, false).await?;
         }
         if let (Ok(()), Some(source)) = (&whole, source) {
             whole = filled(context, &node, disks, &source).await?;
@@ -231,8 +231,9 @@ fn placed<'c>(
         return config.node(chosen.as_str()).map(AsRef::as_ref);
     }
     let group = op.group_name.as_deref().map(|name| config.group(name)).transpose()?;
-    let share = blueprint.share(&config.instance_settings());
-    let wish = Wish { share, group: group.map(AsRef::as_ref), not: None };
+    let (share, extent) = blueprint.wanted(&config.instance_settings(), op);
+    let group = group.map(AsRef::as_ref);
+    let wish = Wish { share, extent: extent.as_ref(), group, not: None };
     choose(config, making.facts, wish).map(AsRef::as_ref)
 }
 

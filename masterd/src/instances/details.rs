@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jobs::locks::Level;
 use model::Exception;
 use model::group::Group;
-use model::instance::state::AdminState;
+use model::instance::state::{AdminState, Status};
 use model::instance::{Disk, Instance, Nic};
 use model::opcode::InstanceQueryData;
 use serde_json::{Map, Value, json};
@@ -52,8 +52,10 @@ fn described(row: &InstanceRow, only_static: bool) -> Value {
     let InstanceRow { instance, config, settings, stands } = row;
     let node = config.nodes.get(&instance.primary_node);
     let group = node.map(|node| config.group_of(node));
+    let is_of_user = stands.status() == Some(Status::UserDown);
     let run_state = stands.is_alive().filter(|_| !only_static).map(|alive| match alive {
         true => "up",
+        false if is_of_user => "user down",
         false if instance.admin_state == AdminState::Up => "down",
         false => instance.admin_state.as_str(),
     });

@@ -148,7 +148,7 @@ fn read_address(
     let mut from_pool = false;
     match told {
         None if is_other_network => nic.ip = None,
-        None => return Ok(None),
+        None => {}
         Some(none) if ["", NONE].contains(&none) => nic.ip = None,
         Some("pool") if nic.network.is_none() => {
             return Err(wrong("if ip=pool, parameter network must be passed too"));
@@ -171,14 +171,30 @@ fn read_address(
         return Err(wrong("Routed nic mode requires an ip address"));
     }
     if nic.network.is_none() {
-        if let Some(address) = nic.ip.filter(|_| around.conflicts_check) {
+        if let Some(address) = wanted.filter(|_| around.conflicts_check) {
             no_other_network(address, around)?;
+            nobody_has(address, nic, around)?;
         }
         return Ok(None);
     }
     let network = nic.network.clone().filter(|_| from_pool || wanted.is_some());
     let owner = Owner::Nic(nic.uuid);
     Ok(network.map(|network| ClaimSpec { network, owner, address: wanted }))
+}
+
+/// Refuses an address that another NIC of the same link has: no network keeps count of it.
+fn nobody_has(address: IpAddr, nic: &Nic, around: Around<'_>) -> Result<(), Exception> {
+    let link = |nic: &Nic| around.settings.nic_of(nic).remove("link");
+    let is_it = |other: &&Nic| {
+        other.ip == Some(address) && other.uuid != nic.uuid && link(other) == link(nic)
+    };
+    for instance in around.config.instances.by.address.of(address) {
+        if instance.nics.iter().any(|other| is_it(&other)) {
+            let text = format!("IP address {address} is that of instance {}", instance.name);
+            return Err(Exception::prereq(text, ErrorCode::ResourceNotUnique));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses an address that is of a network which the NIC is not in.

@@ -132,10 +132,7 @@ impl LogicalUnit for InstanceRecreateDisks {
                 wrong("this version makes disks anew where they are, and not elsewhere").into()
             );
         }
-        if power::is_alive(context, &instance)? {
-            let text = format!("Instance {} is running, cannot recreate disks", instance.name);
-            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
-        }
+        power::stands_still(context, &instance, "cannot recreate disks")?;
         let mut places = Vec::new();
         for disk in &self.disks {
             match disk {
@@ -154,7 +151,9 @@ impl LogicalUnit for InstanceRecreateDisks {
             return Err(wrong(format!("Invalid disk index {place}: it has {}", all.len())).into());
         }
         let is_meant = |(place, _): &(usize, Disk)| places.is_empty() || places.contains(place);
-        let disks = all.into_iter().enumerate().filter(is_meant).map(|(_, disk)| disk).collect();
+        let (places, disks): (Vec<usize>, Vec<Disk>) =
+            all.into_iter().enumerate().filter(is_meant).unzip();
+        are_lost(context, &instance, &places, &disks).await?;
         Ok((instance, disks))
     }
 
@@ -167,11 +166,32 @@ impl LogicalUnit for InstanceRecreateDisks {
         let settings = context.config().settings_of(&instance);
         let node = instance.primary_node.clone();
         let filled: Vec<_> = disks.iter().map(|disk| launch::disk(disk, &settings)).collect();
-        let removed = agent::remove_disks(context, &node, filled.clone()).await?;
-        removed.map_err(|not| not.exception("Could not remove the old disks"))?;
         let made = agent::make_disks(context, &node, filled, settings.prealloc_wipe_disks).await?;
         Ok(made.map_err(|not| not.exception("Could not make the disks anew"))?)
     }
+}
+
+/// Refuses to make a disk anew that is there: what is on it would be lost.
+async fn are_lost(
+    context: &mut Context,
+    instance: &Instance,
+    places: &[usize],
+    disks: &[Disk],
+) -> Result<(), Failure> {
+    let settings = context.config().settings_of(instance);
+    let filled = disks.iter().map(|disk| launch::disk(disk, &settings)).collect();
+    let node = &instance.primary_node;
+    let sizes = agent::call(context, node, DiskSizes { disks: filled }).await?;
+    let sizes =
+        sizes.map_err(|not| not.exception(&format!("Could not look for disks on {node}")))?;
+    let there = places.iter().zip(sizes).find(|(_, size)| size.is_some());
+    let Some((place, _)) = there else { return Ok(()) };
+    let text = format!(
+        "disk/{place} of instance {} is on {node}, and only disks that are lost are made anew; name these by \
+         --disk, or remove that one first",
+        instance.name
+    );
+    Err(Exception::prereq(text, ErrorCode::AlreadyExists).into())
 }
 
 /// A disk that is active: its node, its name there, and its device.

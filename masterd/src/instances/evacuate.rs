@@ -18,7 +18,7 @@ use model::{Exception, NodeName};
 
 use super::allocator::built_in::{Wish, choose};
 use super::allocator::{self, Allocator};
-use super::capacity::{AllFacts, Share};
+use super::capacity::{AllFacts, Extent, Share, sizes};
 use super::power;
 use super::target::goes_anywhere;
 use crate::config::{Config, ConfigChange};
@@ -77,9 +77,11 @@ fn elsewhere(
     power::is_whole(instance)?;
     goes_anywhere(instance, "evacuation")?;
     let own = config.node(instance.primary_node.as_str())?;
-    let share = Share::of(instance, &config.settings_on(own), 0);
+    let settings = config.settings_on(own);
+    let share = Share::of(instance, &settings, 0);
+    let extent = Extent::of(instance, &settings, &sizes(config, instance));
     let in_group = |group: &Group| {
-        let wish = Wish { share, group: Some(group), not: Some(own) };
+        let wish = Wish { share, extent: Some(&extent), group: Some(group), not: Some(own) };
         choose(config, facts, wish).map(|node| node.name.clone())
     };
     if groups.is_empty() {

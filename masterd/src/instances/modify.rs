@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{agent, find, info, launch, power, remove};
 use crate::config::{Config, ConfigChange};
-use crate::units::{Context, Failure, LogicalUnit, Wanted};
+use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 use decide::{Around, decide};
 
 impl LogicalUnit for InstanceSetParams {
@@ -49,6 +49,19 @@ impl LogicalUnit for InstanceSetParams {
         if self.runtime_mem.is_some() && !around.is_alive {
             let text = format!("Instance {} is not running", instance.name);
             return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+        }
+        if let Some(memory) = self.runtime_mem.filter(|_| !self.force) {
+            let settings = config.settings_of(instance);
+            let least = settings.backend_number(told, "minmem");
+            let most = settings.backend_number(told, "maxmem");
+            if !(least..=most).contains(&memory.0) {
+                return Err(wrong(format!(
+                    "Instance {} must have memory between {least} and {most} MB of memory unless --force is \
+                     given",
+                    instance.name
+                ))
+                .into());
+            }
         }
         Ok(instance.uuid)
     }

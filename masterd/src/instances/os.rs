@@ -1,147 +1,121 @@
-//! Operating systems of instances. This version has one, `image`, whose variants are the images of disks
-//! that were uploaded: `image+NAME` is the newest version of one, `image+NAME/VERSION` that one.
+//! Operating systems of instances: `image+NAME`, which is built in ([`image`]), and definitions of nodes,
+//! whose `scripts` their agents run.
+
+mod environment;
+pub(crate) mod image;
+mod scripts;
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
-use std::sync::Arc;
 
 use model::Exception;
-use model::blob::Blob;
 use model::error::ErrorCode;
-use model::image::{Image, ImageFiles};
-use model::instance::Disk;
-use model::instance::launch::DiskLaunch;
-use model::instance::parameters::Parameters;
-use rpc::calls::DiskImage;
-use serde_json::{Value, json};
+use model::instance::os::{OsDefinition, OsScript, os_parts};
+use model::instance::{Disk, Instance};
+use serde_json::{Map, Value, json};
 
-use super::agent;
-use crate::agents::blobs::{SendError, Source};
+use super::capacity::AllFacts;
+use super::launch;
 use crate::config::Config;
-use crate::machines::image::{HEAD_BYTES, disk_bytes, distribute};
 use crate::units::{Context, Failure, wrong};
 
-/// The name of the system before its variant.
-const NAME: &str = "image";
-/// Bytes of a MiB.
-const MIB: u64 = 1024 * 1024;
+/// Versions of the interface that the built-in system counts as.
+const OF_IMAGES: [u32; 1] = [20];
 
-/// The parameters that it takes, with what each is.
-pub(super) const PARAMETERS: [(&str, &str); 3] = [
-    ("hostname", "the name that the guest gives itself; without one, the name of the instance"),
-    ("ssh_keys", "public keys of OpenSSH that may log in, one in a line"),
-    ("user_data", "what cloud-init is to do, as it is given to it; then the others do not count"),
-];
-
-/// The variant of a system that is the built-in one.
-pub(super) fn variant(os: &str) -> Option<&str> {
-    os.strip_prefix(NAME)?.strip_prefix('+')
-}
-
-/// An image of a disk, with its file.
+/// A look at whether an instance may have its system.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct DiskFile<'c> {
-    image: &'c Image,
-    pub(super) blob: Blob,
+pub(super) struct Asked<'a> {
+    pub(super) instance: &'a Instance,
+    /// MiB of its first disk.
+    pub(super) size: u64,
+    /// Whether a variant is taken that its definition does not list.
+    pub(super) force_variant: bool,
 }
 
-/// The images of disks, each with its file.
-fn disks(config: &Config) -> impl Iterator<Item = DiskFile<'_>> {
-    config.images.values().map(Arc::as_ref).filter_map(|image| match image.files {
-        ImageFiles::Disk(blob) => Some(DiskFile { image, blob }),
-        ImageFiles::Uki(_) | ImageFiles::Linux { .. } => None,
-    })
-}
-
-/// The image that a system is.
+/// Refuses a system that no node has, or that is no image.
 ///
 /// # Errors
-/// It is none that this version knows.
-pub(super) fn disk_file<'c>(config: &'c Config, os: &str) -> Result<DiskFile<'c>, Exception> {
-    let wanted = variant(os).ok_or_else(|| {
-        wrong(format!(
-            "OS '{os}' is not known: this version runs no scripts of operating systems; use image+NAME, \
-             or --no-install"
-        ))
-    })?;
-    let is_it = |file: &DiskFile<'_>| match wanted.split_once('/') {
-        Some(_) => file.image.id.to_string() == wanted,
-        None => file.image.id.name.as_str() == wanted,
-    };
-    disks(config).filter(is_it).max_by_key(|file| (file.image.ctime, &file.image.id)).ok_or_else(
-        || {
-            let text = format!(
-                "OS '{os}' is not known: there is no image of a disk '{wanted}'; \
-                 `gnt image upload --disk FILE {wanted}/VERSION` adds one"
-            );
-            Exception::prereq(text, ErrorCode::UnknownEntity)
-        },
-    )
-}
-
-/// Refuses parameters that the system does not take.
-///
-/// # Errors
-/// One of them is not known, or no text.
-pub(super) fn takes(parameters: &Parameters) -> Result<(), Exception> {
-    for (name, value) in parameters {
-        if !PARAMETERS.iter().any(|(known, _)| known == name) {
-            let known = PARAMETERS.map(|(known, _)| known).join(", ");
-            return Err(wrong(format!("OS parameter {name} is not known; `{NAME}` has {known}")));
-        }
-        if !value.is_string() {
-            return Err(wrong(format!("OS parameter {name}: {value} is no text")));
-        }
+/// It is not known.
+pub(super) fn known(config: &Config, facts: &AllFacts, os: &str) -> Result<(), Exception> {
+    if image::variant(os).is_some() {
+        return image::disk_file(config, os).map(drop);
     }
-    Ok(())
-}
-
-/// Refuses a disk into which the image does not go.
-///
-/// # Errors
-/// It is too small, or the image cannot be read here.
-pub(super) fn fits(source: &Source, file: DiskFile<'_>, size: u64) -> Result<(), Exception> {
-    let look = || {
-        let (opened, path) = source.open(file.blob)?;
-        let mut head = Vec::new();
-        let read = opened.take(HEAD_BYTES).read_to_end(&mut head);
-        read.map_err(|error| SendError::Read { path, error })?;
-        Ok::<_, SendError>(disk_bytes(&head, file.blob.size))
-    };
-    let bytes = stdx::aside(look).map_err(|error| wrong(stdx::daemon::chain(&error)))?;
-    if bytes <= size.saturating_mul(MIB) {
+    let (name, _) = os_parts(os);
+    let mut definitions = facts.values().flat_map(|facts| &facts.systems);
+    if definitions.any(|one| one.name == name) {
         return Ok(());
     }
-    let (needed, id) = (bytes.div_ceil(MIB), &file.image.id);
-    Err(wrong(format!("disk/0 has {size} MiB, and image {id} needs {needed}")))
+    let text = format!(
+        "OS '{os}' is not known: no node has a definition of it, and it is no image; `gnt os list` shows what \
+         there is, and --no-install writes none"
+    );
+    Err(Exception::prereq(text, ErrorCode::UnknownEntity))
 }
 
-/// Writes a system onto the first disk of an instance.
+/// Looks whether an instance may have its system, on its node.
 ///
 /// # Errors
-/// Its image does not come to the node, or not onto the disk.
+/// It may not, or its node does not tell.
+pub(super) async fn suits(context: &mut Context, asked: Asked<'_>) -> Result<(), Failure> {
+    let (config, instance) = (context.config(), asked.instance);
+    if image::variant(&instance.os).is_none() {
+        return scripts::suits(context, instance, asked.force_variant).await;
+    }
+    let file = image::disk_file(&config, &instance.os)?;
+    image::takes(&config.settings_of(instance).system_of(instance))?;
+    Ok(image::fits(&context.source(), file, asked.size)?)
+}
+
+/// Writes its system onto the disks of an instance, which are there.
+///
+/// # Errors
+/// The inner one: it was not written.
 pub(super) async fn install(
     context: &mut Context,
-    node: &model::NodeName,
-    os: &str,
-    disk: DiskLaunch,
+    instance: &Instance,
+    is_again: bool,
 ) -> Result<Result<(), Exception>, Failure> {
-    let config = context.config();
-    let blob = match disk_file(&config, os) {
-        Ok(file) => file.blob,
-        Err(error) => return Ok(Err(error)),
-    };
-    let Some(found) = config.nodes.get(node).cloned() else {
-        return Ok(Err(wrong(format!("node {node} is gone"))));
-    };
-    context.say("* imaging instance disks...").await;
-    let _pin = context.source().pin(&[blob]).await;
-    match distribute(context, &[found], &[blob], Some(node)).await {
-        Err(Failure::Exception(error)) => return Ok(Err(error)),
-        done => done?,
+    if image::variant(&instance.os).is_none() {
+        let more = is_again.then(|| ("INSTANCE_REINSTALL", "1".to_owned()));
+        context.say("* running the instance OS create scripts...").await;
+        let done = scripts::run(context, instance, OsScript::Create, more).await?;
+        let (name, node) = (&instance.name, &instance.primary_node);
+        let what = format!("Could not add os for instance {name} on node {node}");
+        return Ok(done.map_err(|not| not.exception(&what)));
     }
-    let written = agent::call(context, node, DiskImage { disk, image: blob.sha256 }).await?;
-    Ok(written.map_err(|not| not.exception("Could not write the image to disk/0")))
+    let first = {
+        let config = context.config();
+        let disk = system_disk(config.disks_of(instance).map(AsRef::as_ref))?;
+        launch::disk(disk, &config.settings_of(instance))
+    };
+    image::install(context, &instance.primary_node, &instance.os, first).await
+}
+
+/// Tells the system of an instance its new name, where it has a script for that.
+///
+/// # Errors
+/// The inner one: it did not take it, in words for a warning.
+pub(super) async fn renamed(
+    context: &mut Context,
+    instance: &Instance,
+    old: &str,
+) -> Result<Result<(), String>, Failure> {
+    let facts = context.contacts().facts();
+    let (name, _) = os_parts(&instance.os);
+    let has_script = facts.get(&instance.primary_node).is_some_and(|facts| {
+        let mut named = facts.systems.iter().filter(|one| one.name == name);
+        named.any(|one| one.fault.is_none() && one.scripts.contains(&OsScript::Rename))
+    });
+    if !has_script || instance.disks.is_empty() {
+        return Ok(Ok(()));
+    }
+    let more = Some(("OLD_INSTANCE_NAME", old.to_owned()));
+    let done = scripts::run(context, instance, OsScript::Rename, more).await?;
+    Ok(done.map_err(|not| {
+        format!(
+            "Could not run OS rename script for instance {} on node {} (but the instance has been renamed): {}",
+            instance.name, instance.primary_node, not.why
+        )
+    }))
 }
 
 /// The disk on which an instance has its system.
@@ -155,32 +129,102 @@ pub(super) fn system_disk<'d>(
     disks.into_iter().next().ok_or_else(none)
 }
 
-/// The built-in system as `OP_OS_DIAGNOSE` tells of it, by field; none where there are no images.
-pub(crate) fn diagnosed(config: &Config) -> Option<BTreeMap<&'static str, Value>> {
-    let mut variants: Vec<String> = Vec::new();
-    for file in disks(config) {
-        variants.extend([file.image.id.name.to_string(), file.image.id.to_string()]);
+/// A system as one node has it.
+struct OnNode {
+    path: String,
+    fault: Option<String>,
+    variants: Vec<String>,
+    parameters: Vec<(String, String)>,
+    api_versions: Vec<u32>,
+}
+
+impl From<&OsDefinition> for OnNode {
+    fn from(one: &OsDefinition) -> Self {
+        Self {
+            path: one.path.clone(),
+            fault: one.fault.clone(),
+            variants: one.variants.clone(),
+            parameters: one.parameters.clone(),
+            api_versions: one.api_versions.clone(),
+        }
     }
-    variants.sort();
-    variants.dedup();
-    if variants.is_empty() {
-        return None;
+}
+
+/// All systems as `OP_OS_DIAGNOSE` tells of them, by field. Nodes that may have no instances, or are
+/// offline, do not count.
+pub(crate) fn diagnosed(config: &Config, facts: &AllFacts) -> Vec<BTreeMap<&'static str, Value>> {
+    let nodes = config.nodes.values().filter(|node| super::capacity::may_host(node, "").is_ok());
+    let nodes: Vec<&str> = nodes.map(|node| node.name.as_str()).collect();
+    let mut systems: BTreeMap<String, BTreeMap<&str, OnNode>> = BTreeMap::new();
+    for node in &nodes {
+        for one in facts.get(*node).into_iter().flat_map(|facts| &facts.systems) {
+            systems.entry(one.name.clone()).or_default().insert(node, one.into());
+        }
     }
+    let images = image::variants(config);
+    if !images.is_empty() {
+        let built_in = || OnNode {
+            path: image::NAME.to_owned(),
+            fault: None,
+            variants: images.clone(),
+            parameters: image::PARAMETERS
+                .map(|(n, about)| (n.to_owned(), about.to_owned()))
+                .to_vec(),
+            api_versions: OF_IMAGES.to_vec(),
+        };
+        let everywhere = nodes.iter().map(|node| (*node, built_in())).collect();
+        systems.insert(image::NAME.to_owned(), everywhere);
+    }
+    systems.iter().map(|(name, on)| row(config, name, on, &nodes)).collect()
+}
+
+/// A system is valid where all nodes have it, and has what all of them have of it.
+fn row(
+    config: &Config,
+    name: &str,
+    on: &BTreeMap<&str, OnNode>,
+    nodes: &[&str],
+) -> BTreeMap<&'static str, Value> {
     let settings = config.instance_settings();
-    let status = json!([[NAME, true, "built in", variants, PARAMETERS, [20]]]);
-    let nodes: serde_json::Map<String, Value> =
-        config.nodes.keys().map(|node| (node.to_string(), status.clone())).collect();
-    Some(BTreeMap::from([
-        ("api_versions", json!([20])),
-        ("blacklisted", false.into()),
-        ("hidden", false.into()),
-        ("name", NAME.into()),
-        ("node_status", nodes.into()),
-        ("os_hvp", json!(settings.os_hvp.get(NAME).cloned().unwrap_or_default())),
-        ("osparams", json!(settings.osparams.get(NAME).cloned().unwrap_or_default())),
-        ("parameters", json!(PARAMETERS)),
+    let common = |of: fn(&OnNode) -> Vec<Value>| -> Vec<Value> {
+        let mut lists = on.values().map(of);
+        let first = lists.next().unwrap_or_default();
+        lists.fold(first, |mut common, list| {
+            common.retain(|one| list.contains(one));
+            common
+        })
+    };
+    let valid = on.len() == nodes.len() && on.values().all(|one| one.fault.is_none());
+    let status = |one: &OnNode| {
+        let fault = one.fault.as_deref().unwrap_or_default();
+        // All scripts are trusted: none runs in a guest of its own.
+        json!([[
+            one.path,
+            one.fault.is_none(),
+            fault,
+            one.variants,
+            one.parameters,
+            one.api_versions,
+            true
+        ]])
+    };
+    let on_node = |node: &&str| ((*node).to_owned(), on.get(node).map_or(json!([]), status));
+    let status: Map<String, Value> = nodes.iter().map(on_node).collect();
+    let is_in = |list: &[String]| json!(list.iter().any(|listed| listed == name));
+    BTreeMap::from([
+        (
+            "api_versions",
+            common(|one| one.api_versions.iter().map(|one| json!(one)).collect()).into(),
+        ),
+        ("blacklisted", is_in(&settings.blacklisted_os)),
+        ("hidden", is_in(&settings.hidden_os)),
+        ("name", name.into()),
+        ("node_status", status.into()),
+        ("os_hvp", json!(settings.os_hvp.get(name).cloned().unwrap_or_default())),
+        ("osparams", json!(settings.osparams.get(name).cloned().unwrap_or_default())),
+        ("parameters", common(|one| one.parameters.iter().map(|one| json!(one)).collect()).into()),
         ("trusted", true.into()),
-        ("valid", true.into()),
-        ("variants", json!(variants)),
-    ]))
+        ("valid", valid.into()),
+        ("variants", common(|one| one.variants.iter().map(|one| json!(one)).collect()).into()),
+    ])
 }

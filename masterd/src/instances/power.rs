@@ -81,6 +81,24 @@ pub(super) fn is_alive(context: &Context, instance: &Instance) -> Result<bool, E
     }
 }
 
+/// Refuses what is done with an instance that neither is to run nor does; `refusal` says what that is.
+///
+/// # Errors
+/// It is to run, it does, or its node does not tell.
+pub(super) fn stands_still(
+    context: &Context,
+    instance: &Instance,
+    refusal: &str,
+) -> Result<(), Exception> {
+    let name = &instance.name;
+    let text = match instance.admin_state {
+        AdminState::Up => format!("Instance {name} is marked to be up, {refusal}"),
+        _ if is_alive(context, instance)? => format!("Instance {name} is running, {refusal}"),
+        AdminState::Down | AdminState::Offline => return Ok(()),
+    };
+    Err(Exception::prereq(text, ErrorCode::WrongState))
+}
+
 impl LogicalUnit for InstanceStartup {
     type Plan = Uuid;
 
@@ -213,16 +231,28 @@ impl LogicalUnit for InstanceShutdown {
                     true => instance.clone(),
                     false => wished(instance, AdminState::Down, source, now),
                 };
-                let after = Instance { run: None, disks_active: false, ..after };
                 Ok((vec![ConfigChange::Instance(after.clone())], after))
             })
             .await?;
         if is_offline(context, &instance) {
             context.say(warning("Primary node offline, marked instance as stopped")).await;
-            return Ok(());
+        } else {
+            stopped(context, &instance, self.timeout.0).await?;
         }
-        stopped(context, &instance, self.timeout.0).await
+        over(context, uuid).await
     }
+}
+
+/// Commits that the run of an instance is over: its node has said so, or an operator that the node is off.
+/// Without that it may live, and nothing begins another run.
+async fn over(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
+    context
+        .transact(move |config| {
+            let instance = remove::present(config, uuid)?;
+            let after = Instance { run: None, disks_active: false, ..instance.clone() };
+            Ok((vec![ConfigChange::Instance(after)], ()))
+        })
+        .await
 }
 
 /// Ends what lives of an instance on its node.

@@ -1,12 +1,11 @@
-//! Writes an operating system anew onto the first disk of an instance that stands still.
+//! Writes an operating system anew onto the disks of an instance that stands still.
 
 use jobs::locks::Level;
-use model::error::ErrorCode;
 use model::instance::Instance;
 use model::opcode::InstanceReinstall;
 use model::{Exception, Uuid};
 
-use super::{find, launch, os, power, remove};
+use super::{find, os, power, remove};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
 
@@ -21,15 +20,12 @@ impl LogicalUnit for InstanceReinstall {
         let config = context.config();
         let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
         power::is_whole(instance)?;
-        if instance.run.is_some() || power::is_alive(context, instance)? {
-            let text = format!("Instance {} is running, can not reinstall", instance.name);
-            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
-        }
+        power::stands_still(context, instance, "can not reinstall")?;
         let after = with_system(self, instance);
-        let file = os::disk_file(&config, &after.os)?;
-        os::takes(&config.settings_of(instance).system_of(&after))?;
+        os::known(&config, &context.contacts().facts(), &after.os)?;
         let disk = os::system_disk(config.disks_of(instance).map(AsRef::as_ref))?;
-        os::fits(&context.source(), file, disk.size)?;
+        let (size, force_variant) = (disk.size, self.force_variant);
+        os::suits(context, os::Asked { instance: &after, size, force_variant }).await?;
         Ok(instance.uuid)
     }
 
@@ -37,18 +33,14 @@ impl LogicalUnit for InstanceReinstall {
         context.point_of_no_return().await?;
         let now = context.now();
         // The record says first what is to be there: who reads it afterwards knows what was begun.
-        let (instance, disk) = context
+        let instance = context
             .transact(move |config| {
                 let instance = remove::present(config, uuid)?;
                 let after = with_system(&self, instance).changed(now);
-                let settings = config.settings_of(instance);
-                let disk = os::system_disk(config.disks_of(instance).map(AsRef::as_ref))?;
-                let disk = launch::disk(disk, &settings);
-                Ok((vec![ConfigChange::Instance(after.clone())], (after, disk)))
+                Ok((vec![ConfigChange::Instance(after.clone())], after))
             })
             .await?;
-        let (node, os) = (&instance.primary_node, &instance.os);
-        os::install(context, node, os, disk).await?.map_err(Failure::from)
+        os::install(context, &instance, true).await?.map_err(Failure::from)
     }
 }
 

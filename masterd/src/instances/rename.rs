@@ -4,14 +4,13 @@
 //! finds the files wherever the job has ended.
 
 use jobs::locks::{Level, LockName, Mode};
-use model::error::ErrorCode;
 use model::instance::{Disk, Instance};
 use model::opcode::InstanceRename;
 use model::{Exception, InstanceName, Uuid};
 use rpc::calls::DiskRename;
 
 use super::agent::{self, NotDone};
-use super::{blueprint, find, launch, name, power, remove};
+use super::{blueprint, find, launch, name, os, power, remove, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -39,10 +38,7 @@ impl LogicalUnit for InstanceRename {
         let goes_on = instance.renaming.as_ref() == Some(&name);
         let same = Instance { renaming: None, ..instance.as_ref().clone() };
         power::is_whole(if goes_on { &same } else { instance })?;
-        if instance.run.is_some() || power::is_alive(context, instance)? {
-            let text = format!("Instance {} is running, cannot rename", instance.name);
-            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
-        }
+        power::stands_still(context, instance, "cannot rename")?;
         if goes_on {
             return Ok((instance.uuid, name));
         }
@@ -87,6 +83,10 @@ impl LogicalUnit for InstanceRename {
                 Ok((changes, ()))
             })
             .await?;
+        let after = remove::present(&context.config(), uuid)?.clone();
+        if let Err(why) = os::renamed(context, &after, before.name.as_str()).await? {
+            context.say(warning(&why)).await;
+        }
         Ok(name)
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn seed(
     system: &Parameters,
 ) -> Option<Seed> {
     let is_wanted = hvparams.get("seed").and_then(Value::as_str) == Some("nocloud");
-    if os::variant(&instance.os).is_none() && !is_wanted {
+    if os::image::variant(&instance.os).is_none() && !is_wanted {
         return None;
     }
     let text =

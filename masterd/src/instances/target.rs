@@ -7,7 +7,7 @@ use model::{Exception, NodeName};
 
 use super::allocator::built_in::{Wish, choose};
 use super::allocator::{self, Allocator};
-use super::capacity::{AllFacts, Share, broken, fits, may_host};
+use super::capacity::{AllFacts, Extent, Share, broken, fits, may_host, sizes};
 use crate::config::Config;
 use crate::units::{Context, Failure, wrong};
 
@@ -94,7 +94,9 @@ fn target<'c>(
         None => {
             // An instance goes elsewhere within its group.
             let group = Some(config.group_of(own));
-            choose(config, facts, Wish { share, group, not: Some(own) })?
+            let extent = Extent::of(instance, &settings, &sizes(config, instance));
+            let extent = Some(&extent).filter(|_| !asked.ignore_ipolicy);
+            choose(config, facts, Wish { share, extent, group, not: Some(own) })?
         }
     };
     within_policy(config, node, instance, asked.ignore_ipolicy)?;
@@ -111,9 +113,7 @@ pub(super) fn within_policy(
     instance: &Instance,
     ignored: bool,
 ) -> Result<(), Exception> {
-    let sizes = config.disks_of(instance).map(|disk| i64::try_from(disk.size).unwrap_or(i64::MAX));
-    let sizes: Vec<i64> = sizes.collect();
-    let broken = broken(instance, &config.settings_on(node), &sizes);
+    let broken = broken(instance, &config.settings_on(node), &sizes(config, instance));
     if !broken.is_empty() && !ignored {
         let group = config.group_of(node);
         let text = format!(

@@ -71,6 +71,8 @@ const RENAME: &str = r#"{"OP_ID": "OP_INSTANCE_RENAME", "instance_name": "web1",
     "new_name": "web2", "name_check": false, "ip_check": false}"#;
 const GROW: &str = r#"{"OP_ID": "OP_INSTANCE_GROW_DISK", "instance_name": "web1", "disk": 0,
     "amount": 4096, "absolute": true}"#;
+/// No job: all disks that are a node's own are lost.
+const LOSE: &str = "lose";
 const RECREATE: &str = r#"{"OP_ID": "OP_INSTANCE_RECREATE_DISKS", "instance_name": "web1"}"#;
 const ADD_DISK: &str = r#"{"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "web1",
     "disks": [["add", {"size": 1024}]]}"#;
@@ -92,7 +94,7 @@ const SAMPLES: [Sample; 16] = [
     Sample::new(&[CREATE], REBOOT, false),
     Sample::new(&[CREATE, SHUTDOWN], RENAME, true),
     Sample::new(&[CREATE], GROW, true),
-    Sample::new(&[CREATE, SHUTDOWN], RECREATE, false),
+    Sample::new(&[CREATE, SHUTDOWN, LOSE], RECREATE, true),
     Sample::new(&[CREATE, SHUTDOWN], ADD_DISK, false),
     Sample::new(&[CREATE, SHUTDOWN], REMOVE_DISK, true),
     Sample::new(&[CREATE], REMOVE, true),
@@ -107,6 +109,10 @@ const SAMPLES: [Sample; 16] = [
 /// Does what comes before a sample.
 fn prepare(world: &mut World, sample: &Sample) {
     for op in sample.before {
+        if *op == LOSE {
+            world.lose_disks();
+            continue;
+        }
         world.job(op, None).unwrap();
         world.settle();
     }

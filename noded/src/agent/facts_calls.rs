@@ -10,8 +10,10 @@ use crate::facts;
 
 impl Agent {
     pub(super) async fn facts(&self) -> Result<NodeFacts, Failure> {
-        let (data, exports) = (self.layout.node_data(), self.exports.clone());
-        let gather = move || facts::gather(&data, exports.names().unwrap_or_default());
+        let (data, exports, systems) =
+            (self.layout.node_data(), self.exports.clone(), self.systems.clone());
+        let gather =
+            move || facts::gather(&data, exports.names().unwrap_or_default(), systems.found());
         let gathered = tokio::task::spawn_blocking(gather).await;
         let gathered =
             gathered.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));

@@ -174,7 +174,7 @@ impl Agent {
     }
 
     /// Does something with each disk, one after the other, up to the first that fails.
-    async fn with_disks<T: Send + 'static>(
+    pub(super) async fn with_disks<T: Send + 'static>(
         &self,
         disks: Vec<DiskLaunch>,
         mut work: impl FnMut(&Storage, &DiskLaunch) -> Result<T, VirtError> + Send + 'static,

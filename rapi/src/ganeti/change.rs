@@ -187,9 +187,6 @@ pub static BACKUP_EXPORT: Change = Change {
     renamed: &[("destination", "target_node")],
     ..INSTANCE
 };
-/// Places for several instances.
-pub static INSTANCES_ADD: Change =
-    Change { id: "OP_INSTANCE_MULTI_ALLOC", switches: &[DRY_RUN], ..PLAIN };
 /// The instances of a node, which go to others.
 pub static NODE_EVACUATE: Change = Change {
     id: "OP_NODE_EVACUATE",
@@ -246,7 +243,7 @@ async fn submit(change: &Change, name: Option<String>, asked: RouteRequest) -> A
 }
 
 /// The parameters of a body under their own names, with those that are not in it (`baserlib.FillOpcode`).
-fn filled(
+pub(super) fn filled(
     change: &Change,
     mut body: Map<String, Value>,
     fixed: Map<String, Value>,

@@ -1,10 +1,13 @@
 //! Calls on the instances of a node. Each that changes something names the run that it is about: an agent
 //! refuses one below the highest that it has seen, and answers as before where it was done already.
 
-use model::Uuid;
+use std::collections::BTreeMap;
+
 use model::blob::BlobDigest;
 use model::instance::launch::{DiskLaunch, Launch, OwnedRun, Sight, SightsKnown};
+use model::instance::os::OsScript;
 use model::instance::parameters::Parameters;
+use model::{InstanceName, Uuid};
 use serde::{Deserialize, Serialize};
 
 /// Most instances of one node: ten times what a large host runs.
@@ -181,6 +184,20 @@ pub struct DiskImage {
     pub disk: DiskLaunch,
     /// A whole disk, raw or qcow2, which the agent has among its blobs.
     pub image: BlobDigest,
+}
+
+/// Runs a script of an operating system, to its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OsRun {
+    pub script: OsScript,
+    /// The system, with its variant behind a `+`.
+    pub os: String,
+    pub instance: InstanceName,
+    /// The disks of the instance, in order; the agent tells the script where they are.
+    pub disks: Vec<DiskLaunch>,
+    /// What the script is told of the instance, by the names of variables.
+    pub environment: BTreeMap<String, String>,
 }
 
 /// Removes disks; those that are not there do no harm.

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use model::enrol::Fingerprint;
 use model::instance::launch::{Sights, SightsKnown};
+use model::instance::os::OsDefinition;
 use model::node::Node;
 use model::rack::{DocumentVersion, Event, RackDocument};
 use model::rack_fault::RackFault;
@@ -97,6 +98,9 @@ pub struct NodeFacts {
     /// The exports of instances that lie there.
     #[serde(default)]
     pub exports: Vec<InstanceName>,
+    /// The definitions of operating systems that lie there.
+    #[serde(default)]
+    pub systems: Vec<OsDefinition>,
 }
 
 /// Parameters of `verify`: none.

@@ -4,6 +4,7 @@ mod allocator;
 mod backup;
 mod relocate;
 mod storage;
+mod systems;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
@@ -80,6 +81,23 @@ impl Rack {
         let mut command = self.cluster.gnt_command(line);
         command.env("TZ", "UTC");
         run(command)
+    }
+
+    /// Starts the agent of a node anew where it alone sees each of these places instead of another: the first
+    /// of a pair at the second.
+    fn start_with(&self, host: &Host, places: &[(PathBuf, PathBuf)]) {
+        self.cluster.kill_agent(host);
+        let noded = self.cluster.noded(host);
+        let mut script = "set -e\n".to_owned();
+        for (place, at) in places {
+            script.push_str(&format!("mount --bind '{}' '{}'\n", place.display(), at.display()));
+        }
+        script.push_str("exec \"$0\" \"$@\"");
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--", "sh", "-c", &script]).arg(noded.get_program());
+        command.args(noded.get_args());
+        command.envs(noded.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.cluster.start(&host.name, command);
     }
 
     /// Adds an instance by Ganeti's command.
@@ -185,7 +203,14 @@ fn an_instance_changes_by_ganetis_own_commands_and_ours_shows_the_same() {
         rack.theirs(&format!("gnt-instance modify {mark} i9.example")).ok();
         rack.wait_for_list("name,status", &[&format!("i9.example:{status}")]);
     }
+    let there = rack.theirs("gnt-instance recreate-disks i9.example");
+    assert!(there.failed(1).contains("only disks that are lost"), "{there:?}");
+    std::fs::remove_dir_all(rack.disks().join("file/i9.example")).unwrap();
+    let verified = rack.theirs("gnt-cluster verify");
+    let told = format!("{}{}", verified.stdout, verified.stderr);
+    assert!(told.contains("missing on node n1.example"), "{told}");
     rack.theirs("gnt-instance recreate-disks i9.example").ok();
+    assert_eq!(rack.files(), 1);
     for line in ["list", "list-tags i9.example", "info i9.example", "info --static i9.example"] {
         let theirs = rack.theirs(&format!("gnt-instance {line}"));
         let ours = rack.ours(&format!("instance {line}"));
@@ -232,11 +257,24 @@ fn silence_of_a_node_is_not_the_end_of_its_guest() {
     rack.cluster.kill_agent(&rack.hosts[0]);
     rack.cluster.kill_master();
     rack.cluster.start_master();
-    for line in ["startup", "reboot", "migrate -f -n n3.example", "recreate-disks"] {
+    for line in ["startup", "reboot", "migrate -f -n n3.example"] {
         let refused = rack.theirs(&format!("gnt-instance {line} i1.example"));
         assert!(refused.failed(1).contains("does not tell whether instance"), "{refused:?}");
     }
+    // A shutdown that nobody has confirmed is none.
+    rack.theirs("gnt-instance shutdown i1.example").failed(1);
+    for (line, why) in [
+        ("modify --new-primary=n1.example i1.example", "still running, or is to run"),
+        ("modify --offline i1.example", "cannot change state to offline"),
+        ("recreate-disks i1.example", "does not tell whether instance"),
+        ("startup i1.example", "does not tell whether instance"),
+    ] {
+        let refused = rack.theirs(&format!("gnt-instance {line}"));
+        assert!(refused.failed(1).contains(why), "{refused:?}");
+    }
     rack.cluster.start_agent(&rack.hosts[0]);
+    rack.wait_for_list("name,status", &["i1.example:ERROR_up"]);
+    rack.theirs("gnt-instance startup i1.example").ok();
     rack.wait_for_list("name,status", &["i1.example:running"]);
     rack.theirs("gnt-instance startup i1.example").ok();
     assert_eq!(rack.runs(&rack.hosts[0]), first);

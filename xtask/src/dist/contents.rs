@@ -56,6 +56,7 @@ const SYSTEM: &[(&str, &str)] = &[
     ("ganeti-socket.conf", "usr/share/doc/gantry/examples/ganeti-socket.conf"),
     // For nodes that run guests: the agent needs more rights there than elsewhere.
     ("gantry-noded-guests.conf", "usr/share/doc/gantry/examples/gantry-noded-guests.conf"),
+    ("gantry-noded-scripts.conf", "usr/share/doc/gantry/examples/gantry-noded-scripts.conf"),
 ];
 
 /// Has the master listen where Ganeti's tools look.

@@ -38,6 +38,9 @@ const NETPLAN: &str = r#"dir=$(mktemp -d) && mkdir -p "$dir/etc/netplan" && umas
     echo '{network: {bridges: {b0: {openvswitch: {}}}}}' >"$dir/etc/netplan/b.yaml" &&
     "$0" generate --root-dir "$dir"; code=$?; rm -rf "$dir"; exit $code"#;
 
+/// Its programs, and the definitions of operating systems that Debian has for it.
+const GANETI_PACKAGES: Source =
+    Unpacked(&["ganeti", "ganeti-instance-debootstrap", "ganeti-os-noop"]);
 const OPEN_VSWITCH: Source = Unpacked(&["openvswitch-switch", "openvswitch-common"]);
 
 /// All of it.
@@ -64,6 +67,7 @@ pub(crate) const NEEDS: &[Need] = &[
     need("mkfs.ext4", SHORT, Installed("e2fsprogs"), "power cuts on ext4"),
     need("mkfs.xfs", SHORT, Installed("xfsprogs"), "power cuts on XFS"),
     need("jq", VERSION, Installed("jq"), "reading answers in scripts"),
+    need("udevadm", VERSION, Installed("udev"), "what definitions of Ganeti wait for"),
     need("debootstrap", VERSION, Installed("debootstrap"), "a Debian to install on"),
     need("systemd-nspawn", VERSION, Installed("systemd-container"), "starting it"),
     need("valgrind", VERSION, Installed("valgrind"), "counting instructions"),
@@ -80,8 +84,8 @@ pub(crate) const NEEDS: &[Need] = &[
     ),
     need("ipmitool", SHORT, Unpacked(&["ipmitool"]), "management controllers by IPMI"),
     need("ipmi_sim", HELP, Unpacked(&["openipmi"]), "a simulated controller"),
-    need("gnt-job", GANETI, Unpacked(&["ganeti"]), "real Ganeti clients"),
-    need("hbal", GANETI, Unpacked(&["ganeti"]), "clients of its remote API"),
+    need("gnt-job", GANETI, GANETI_PACKAGES, "real Ganeti clients"),
+    need("hbal", GANETI, GANETI_PACKAGES, "clients of its remote API"),
     need("fish", VERSION, Unpacked(&["fish"]), "its completions"),
     need("man", VERSION, Unpacked(&["man-db"]), "setting manual pages"),
     need("chromium", VERSION, Unpacked(&["chromium"]), "a browser at the front door"),

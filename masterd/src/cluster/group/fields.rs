@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::group::Group;
-use model::instance::InstanceSettings;
+use model::instance::{Instance, InstanceSettings};
 
 use crate::cluster::settings::info::templates;
 use crate::config::Config;
@@ -22,6 +22,12 @@ impl GroupRow {
     /// The settings that count in it.
     fn settings(&self) -> InstanceSettings {
         self.config.instance_settings().in_group(&self.group.settings)
+    }
+
+    /// The instances of its nodes.
+    fn instances(&self) -> impl Iterator<Item = &Arc<Instance>> {
+        let nodes = self.config.nodes_of(&self.group);
+        nodes.flat_map(|node| self.config.instances.by.primary.of(node.name.clone()))
     }
 }
 
@@ -63,9 +69,13 @@ pub const FIELDS: &[Field<GroupRow>] = fields! {
         let nodes = r.config.nodes_of(&r.group);
         json(&nodes.map(|node| &node.name).collect::<Vec<_>>())
     };
-    "pinst_cnt", "Instances", Number, "Number of primary instances", |_| Cell::normal(0);
-    "pinst_list", "InstanceList", Other, "List of primary instances",
-        |_| Cell::normal(Vec::<String>::new());
+    "pinst_cnt", "Instances", Number, "Number of primary instances",
+        |r| Cell::normal(r.instances().count());
+    "pinst_list", "InstanceList", Other, "List of primary instances", |r| {
+        let mut names: Vec<&model::InstanceName> = r.instances().map(|one| &one.name).collect();
+        names.sort_unstable();
+        json(&names)
+    };
     "serial_no", "SerialNo", Number, "Number of changes of the group object",
         |r| Cell::normal(r.group.serial_no);
     "tags", "Tags", Other, "Tags", |r| json(&r.group.tags);

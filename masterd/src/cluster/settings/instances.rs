@@ -34,6 +34,15 @@ pub(super) fn changed(
     let old = config.instance_settings();
     let new = told(op, old.as_ref().clone())
         .map_err(|error| Exception::prereq(error.to_string(), ErrorCode::WrongInput))?;
+    let kept = &new.enabled_disk_templates;
+    let used = config.instances.values().find(|one| !kept.contains(&one.disk_template));
+    if let Some(instance) = used.filter(|_| *kept != old.enabled_disk_templates) {
+        let text = format!(
+            "Cannot disable disk template '{}', because there is at least one instance using it: {}",
+            instance.disk_template, instance.name
+        );
+        return Err(Exception::prereq(text, ErrorCode::WrongState));
+    }
     Ok((new != *old).then_some(new))
 }
 

@@ -1,6 +1,6 @@
 //! Core: whether instances are as they are to be, in the lines of Ganeti's `gnt-cluster verify`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::instance::state::{AdminState, Status};
@@ -62,6 +62,18 @@ pub(super) fn check(
         }
     }
     found
+}
+
+/// The disks of instances that are not where they are to be, each with its node and its place there.
+pub(super) fn disks(lost: BTreeMap<String, Vec<(NodeName, String)>>) -> Vec<Finding> {
+    let of_one = |(name, disks): (String, Vec<(NodeName, String)>)| {
+        let told = move |(node, path): (NodeName, String)| {
+            let text = format!("volume {path} missing on node {node}");
+            Finding::error(Code::InstanceMissingDisk, &name, text)
+        };
+        disks.into_iter().map(told)
+    };
+    lost.into_iter().flat_map(of_one).collect()
 }
 
 fn listed<'n>(names: impl Iterator<Item = &'n NodeName>) -> String {

@@ -170,7 +170,11 @@ impl LogicalUnit for ClusterVerifyGroup {
         }
         context.say("* Verifying instance status").await;
         let config = context.config();
-        let found = verify::instances::check(&config, &nodes, context.contacts(), context.now());
+        let mut found =
+            verify::instances::check(&config, &nodes, context.contacts(), context.now());
+        // Nodes that do not tell of their disks have been told of already.
+        let (_silent, lost) = storage::missing(context, &self.group_name).await?;
+        found.extend(verify::instances::disks(lost));
         passed &= tell(context, &found, &telling).await;
         if nodes.iter().any(|node| context.config().is_master(node)) {
             let found = address(context).await?;

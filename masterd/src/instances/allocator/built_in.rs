@@ -11,12 +11,14 @@ use model::node::{Node, NodeRole};
 use model::{Exception, NodeName};
 
 use crate::config::Config;
-use crate::instances::capacity::{AllFacts, Share, fits_beside, may_host, number, taken};
+use crate::instances::capacity::{AllFacts, Extent, Share, fits_beside, may_host, number, taken};
 
 /// A wish for a node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wish<'w> {
     pub(crate) share: Share,
+    /// What policies of groups limit; none breaks no limit.
+    pub(crate) extent: Option<&'w Extent>,
     /// The group that it must be in; none leaves that to the policies of groups.
     pub(crate) group: Option<&'w Group>,
     /// A node that it must not be.
@@ -188,10 +190,15 @@ pub(crate) fn choose<'c>(
             && wish.not.is_none_or(|not| not.name != node.name)
     };
     let loads = Loads::of(config, facts);
+    let mut policies = Policies { config, extent: wish.extent, known: BTreeMap::new() };
     let mut best: Option<(u8, f64, &Arc<Node>)> = None;
     let mut why_not: Option<Exception> = None;
     for node in config.nodes.values().filter(is_asked) {
         let Some(rank) = rank(node) else { continue };
+        if let Some(error) = policies.refusal(config.group_of(node)) {
+            why_not.get_or_insert(error);
+            continue;
+        }
         let facts = facts.get(&node.name).map(AsRef::as_ref);
         let has_room = may_host(node, "primary")
             .and_then(|()| fits_beside(node, facts, wish.share, loads.taken(node)));
@@ -213,6 +220,27 @@ pub(crate) fn choose<'c>(
         let text = format!("Can't compute nodes using the built-in allocator: {why}");
         Exception::prereq(text, ErrorCode::InsufficientResources)
     })
+}
+
+/// The words of groups' policies on an instance, each group asked once.
+struct Policies<'c> {
+    config: &'c Config,
+    extent: Option<&'c Extent>,
+    known: BTreeMap<String, Vec<String>>,
+}
+
+impl Policies<'_> {
+    fn refusal(&mut self, group: &Group) -> Option<Exception> {
+        let extent = self.extent?;
+        let broken = self.known.entry(group.uuid.clone()).or_insert_with(|| {
+            let settings = self.config.instance_settings().in_group(&group.settings);
+            extent.breaks(&settings.ipolicy)
+        });
+        (!broken.is_empty()).then(|| {
+            let text = format!("policy of group {}: {}", group.name, broken.join(", "));
+            Exception::prereq(text, ErrorCode::InsufficientResources)
+        })
+    }
 }
 
 fn too_many(node: &Node) -> Exception {

@@ -118,7 +118,7 @@ fn the_built_in_allocator_places_as_well_as_hail() {
         let newcomer = planned.newcomer(&settings);
         let answer = answered(&question(&config, &facts, Request::Allocate(&newcomer, None)));
         let share = planned.blueprint.share(&settings);
-        let ours = choose(&config, &facts, Wish { share, group: None, not: None });
+        let ours = choose(&config, &facts, Wish { share, extent: None, group: None, not: None });
         let theirs = answer["result"][0].as_str();
         let (Some(theirs), Ok(ours)) = (theirs, &ours) else {
             // It wants room for the instances of any node that fails, too.

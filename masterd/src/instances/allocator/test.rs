@@ -180,8 +180,10 @@ fn answered(
     let facts = making.facts;
     match asked {
         AllocatorQuestion::Allocate(planned, group) => {
-            let share = planned.blueprint.share(&config.instance_settings());
-            let wish = Wish { share, group: group.as_deref(), not: None };
+            let settings = config.instance_settings();
+            let (share, extent) = planned.blueprint.wanted(&settings, &planned.op);
+            let (extent, group) = (extent.as_ref(), group.as_deref());
+            let wish = Wish { share, extent, group, not: None };
             Ok(json!([choose(config, facts, wish)?.name]))
         }
         AllocatorQuestion::MultiAllocate(planned) => {

@@ -164,6 +164,7 @@ fn marks(
         };
         changed.instance.admin_state = wish;
         changed.instance.admin_state_source = AdminStateSource::Admin;
+        // Its node has said that nothing of it lives, or nothing was to.
         changed.instance.run = None;
         changed.tell("admin_state", wish.as_str());
     }

@@ -79,7 +79,12 @@ pub(super) fn change(
                 let wanted = devices::nic(&told.2, before, surroundings)?;
                 nics[at] = claimed(&mut after, wanted, around, seed, changed)?;
                 for (name, value) in &told.2 {
-                    changed.told.push((format!("nic.{name}/{at}"), value.clone()));
+                    // The client may have left it to us.
+                    let value = match name.as_str() {
+                        "mac" => nics[at].mac.to_string().into(),
+                        _ => value.clone(),
+                    };
+                    changed.told.push((format!("nic.{name}/{at}"), value));
                 }
             }
             DeviceVerb::Remove => {

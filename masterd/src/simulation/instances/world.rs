@@ -344,6 +344,11 @@ impl World {
         found
     }
 
+    /// Disks that are a node's own vanish.
+    pub(super) fn lose_disks(&self) {
+        std::fs::remove_dir_all(self.files_below().join("local")).unwrap();
+    }
+
     /// The instances of which a node has a record.
     pub(super) fn on_nodes(&self) -> Vec<(u64, Uuid, Seen)> {
         let told = self.machines.iter().flat_map(|(id, machine)| {

@@ -7,23 +7,6 @@ use super::*;
 /// Places on a disk of at least a GiB, far from one another.
 const PLACES: [u64; 3] = [0, (300 << 20) + 17, (1 << 30) - 64];
 
-impl Rack {
-    /// Starts the agent of a node anew with a directory of its own for disks. Gives where that lies.
-    fn with_own_disks(&self, host: &Host) -> PathBuf {
-        self.cluster.kill_agent(host);
-        let own = self.cluster.dir().join(format!("disks of {}", host.name));
-        std::fs::create_dir_all(&own).unwrap();
-        let noded = self.cluster.noded(host);
-        let script = "mount --bind \"$0\" \"$1\" && shift && exec \"$@\"";
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--", "sh", "-c", script]).args([&own, &self.disks()]);
-        command.arg(noded.get_program()).args(noded.get_args());
-        command.envs(noded.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        self.cluster.start(&host.name, command);
-        own
-    }
-}
-
 /// The files of disks below a directory.
 fn files(of: &std::path::Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(of.join("file/web1.example")).into_iter().flatten();
@@ -42,7 +25,9 @@ fn an_instance_takes_its_files_along_to_another_node() {
     assert!(shared.failed(1).contains("one that nodes share"), "{shared:?}");
     rack.wait_for_list("name,pnode,status", &["web1.example:n2.example:running"]);
 
-    let own = rack.with_own_disks(&rack.hosts[1]);
+    let own = rack.cluster.dir().join("disks of n3");
+    std::fs::create_dir_all(&own).unwrap();
+    rack.start_with(&rack.hosts[1], &[(own.clone(), rack.disks())]);
     let before = files(&rack.disks());
     assert_eq!(before.len(), 2);
     let disk = before.iter().max_by_key(|path| path.metadata().unwrap().len()).unwrap();
