@@ -227,9 +227,11 @@ async fn multi_alloc(asked: RouteRequest) -> Answer {
         return Err(refused("`instances` is a list"));
     };
     let one = |told: Value| {
-        let Value::Object(told) = told else {
+        let Value::Object(mut told) = told else {
             return Err(refused("each of `instances` is a dictionary"));
         };
+        // A creation of its own says which version its body is of; one of many does not.
+        told.insert("__version__".to_owned(), json!(1));
         let mut filled = change::filled(&change::INSTANCE_ADD, told, Map::new())?;
         filled.insert("OP_ID".to_owned(), json!(change::INSTANCE_ADD.id));
         Ok(Value::Object(filled))

@@ -144,6 +144,21 @@ done(alice.ActivateInstanceDisks("i1.example", ignore_size=True))
 done(alice.DeactivateInstanceDisks("i1.example", force=True))
 same("status", alice.GetInstance("i1.example")["status"], "ADMIN_down")
 refused(404, lambda: alice.GetInstanceConsole("i1.example"))
+done(alice.PrepareExport("i1.example", "local"))
+failed("DRBD8-based", alice.ReplaceInstanceDisks("i1.example", disks=[0], mode="replace_on_primary"))
+units = (NODE, "file", "/srv")
+failed("can not be modified", alice.ModifyNodeStorageUnits(*units, allocatable=True))
+failed("can not be repaired", alice.RepairNodeStorageUnits(*units))
+usual = {"os": "noop", "no_install": True, "name_check": False, "ip_check": False, "start": False}
+several = [alice.InstanceAllocation("create", name, "diskless", [], [{}], **usual)
+           for name in ("m1.example", "m2.example")]
+jobs = done(alice.InstancesMultiAlloc(several))["opresult"][0]["jobs"]
+for _, job in jobs:
+    done(job)
+names = ["i1.example", "m1.example", "m2.example"]
+same("of a group", alice.Query("group", ["pinst_cnt", "pinst_list"])["data"], [[[0, 3], [0, names]]])
+for name in ("m1.example", "m2.example"):
+    done(alice.DeleteInstance(name))
 done(alice.RenameInstance("i1.example", "i2.example", ip_check=False, name_check=False))
 done(alice.StartupInstance("i2.example"))
 same("instances on the node", alice.GetNode(NODE)["pinst_list"], ["i2.example"])
