@@ -149,7 +149,7 @@ paths! {
     refusals_log = "var/log/gantry/audit-refusals.jsonl", MASTER_USER, "0640";
     /// Log of `noded`.
     node_log = "var/log/gantry/node-daemon.log", NODE_USER, "0640";
-    /// What scripts of operating systems printed, a file for each run.
+    /// Outputs of scripts of operating systems, a file for each run.
     os_logs = "var/log/gantry/os", NODE_USER, "0750";
     /// Log of `rapi`.
     rapi_log = "var/log/gantry/rapi-daemon.log", RAPI_USER, "0640";

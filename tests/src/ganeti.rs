@@ -50,6 +50,11 @@ impl Ganeti {
         run(copy).ok();
     }
 
+    /// A tool that is no command of its own, by its path.
+    pub fn tool(&self, path: &str) -> Command {
+        needs::beside("gnt-job", path)
+    }
+
     /// The interpreter that finds its modules.
     pub fn python(&self) -> Command {
         let mut python = needs::beside("gnt-job", "/usr/bin/python3");

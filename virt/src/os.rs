@@ -39,9 +39,9 @@ const VERIFY_PARAMETERS: &str = "parameters";
 /// The definitions of a node.
 #[derive(Debug, Clone)]
 pub struct Systems {
-    /// Where they lie; the first that has a name counts.
+    /// Their directories; the first that has a name counts.
     directories: Vec<PathBuf>,
-    /// Where the outputs of scripts are kept.
+    /// The directory for the outputs of scripts.
     logs: PathBuf,
     clock: Clock,
 }

@@ -28,6 +28,10 @@ struct NodesTold {
 #[derive(Debug)]
 struct OfNode {
     known: SightsKnown,
+    /// Whether it has told all in this life. If not, nothing is known of instances without a word.
+    whole: bool,
+    /// The life before: an answer of it may come late.
+    former: Option<Uuid>,
     instances: BTreeSet<Uuid>,
 }
 
@@ -59,12 +63,21 @@ impl NodesTold {
             self.remove(node, uuid);
         }
     }
+
+    /// Begins another life of a node's agent, of which nothing was told yet.
+    fn begin_life(&mut self, node: &NodeName, life: Uuid) {
+        let former = self.nodes.get(node).map(|of| of.known.life);
+        self.forget(node);
+        let known = SightsKnown { life, number: 0 };
+        let of = OfNode { known, whole: false, former, instances: BTreeSet::new() };
+        self.nodes.insert(node.clone(), of);
+    }
 }
 
 impl InstanceSights {
     /// The place that an agent's next words follow.
     pub(crate) fn known(&self, node: &NodeName) -> Option<SightsKnown> {
-        self.known.read().nodes.get(node).map(|node| node.known)
+        self.known.read().nodes.get(node).filter(|of| of.whole).map(|of| of.known)
     }
 
     /// Notes the words of an exchange.
@@ -74,12 +87,10 @@ impl InstanceSights {
         let known = &mut *known;
         let same_life = known.nodes.get(node).is_some_and(|node| node.known.life == at.life);
         if !same_life {
-            known.forget(node);
+            known.begin_life(node, at.life);
         }
-        let of = known
-            .nodes
-            .entry(node.clone())
-            .or_insert(OfNode { known: at, instances: BTreeSet::new() });
+        let Some(of) = known.nodes.get_mut(node) else { return };
+        of.whole |= all;
         // Answers to calls may be newer than an exchange that was answered before them.
         of.known.number = of.known.number.max(at.number);
         if all && same_life {
@@ -105,10 +116,15 @@ impl InstanceSights {
     /// Notes the word that came with an answer to a call.
     pub(crate) fn note(&self, node: &NodeName, at: SightsKnown, sight: Sight) {
         let mut known = self.known.write();
-        let is_known = known.nodes.get(node).is_some_and(|node| node.known.life == at.life);
-        if is_known {
-            known.put(node, at.number, sight);
+        let Some(of) = known.nodes.get(node) else { return };
+        if of.former == Some(at.life) {
+            return;
         }
+        if of.known.life != at.life {
+            // Its agent has begun anew, and whatever the one before said is void.
+            known.begin_life(node, at.life);
+        }
+        known.put(node, at.number, sight);
     }
 
     /// Forgets what a node said: it is asked no more.
@@ -116,13 +132,13 @@ impl InstanceSights {
         self.known.write().forget(node);
     }
 
-    /// A node's word on an instance; the outer `None` where it has told nothing at all.
+    /// A node's word on an instance; the outer `None` where it has not told all that lives there.
     pub fn of(&self, node: &NodeName, uuid: Uuid) -> Option<Option<Sight>> {
         let known = self.known.read();
-        known.nodes.contains_key(node).then(|| {
-            let of = known.instances.get(&uuid)?.get(node);
-            of.map(|(_, sight)| sight.clone())
-        })
+        let of = known.nodes.get(node)?;
+        let word = known.instances.get(&uuid).and_then(|words| words.get(node));
+        let word = word.map(|(_, sight)| sight.clone());
+        (of.whole || word.is_some()).then_some(word)
     }
 
     /// The nodes that see an instance alive.
@@ -194,6 +210,14 @@ mod tests {
         sights.take(&node, told(at(2, 1), true, vec![sight(2, Seen::Running)]));
         assert_eq!(state(), None, "another life of the agent");
         assert_eq!(sights.alive_at(&node).len(), 1);
+        // A third life: its answer comes before its first list, and one of the second comes late.
+        sights.note(&node, at(3, 1), sight(1, Seen::Running));
+        sights.note(&node, at(2, 9), sight(2, Seen::Running));
+        assert_eq!(state(), Some(Seen::Running));
+        assert_eq!(sights.of(&node, Uuid::from_u128(2)), None, "of others it has not told");
+        assert_eq!(sights.known(&node), None, "so that it is asked for all");
+        sights.take(&node, told(at(3, 1), true, vec![sight(1, Seen::Running)]));
+        assert_eq!(sights.of(&node, Uuid::from_u128(2)), Some(None));
         sights.forget(&node);
         assert_eq!(sights.known(&node), None);
     }

@@ -39,7 +39,8 @@ impl LogicalUnit for InstanceRename {
         let same = Instance { renaming: None, ..instance.as_ref().clone() };
         power::is_whole(if goes_on { &same } else { instance })?;
         power::stands_still(context, instance, "cannot rename")?;
-        if goes_on {
+        // Ganeti runs the script of its system also where the name stays.
+        if goes_on || name == instance.name {
             return Ok((instance.uuid, name));
         }
         blueprint::new_name(&config, &name)?;
@@ -54,6 +55,9 @@ impl LogicalUnit for InstanceRename {
     ) -> Result<InstanceName, Failure> {
         let config = context.config();
         let before = remove::present(&config, uuid)?.clone();
+        if name == before.name {
+            return told(context, &before, &before.name).await.map(|()| name);
+        }
         let disks = renamed(&config, &before, &name);
         if !disks.is_empty() {
             begun(context, uuid, Some(name.clone())).await?;
@@ -84,11 +88,21 @@ impl LogicalUnit for InstanceRename {
             })
             .await?;
         let after = remove::present(&context.config(), uuid)?.clone();
-        if let Err(why) = os::renamed(context, &after, before.name.as_str()).await? {
-            context.say(warning(&why)).await;
-        }
+        told(context, &after, &before.name).await?;
         Ok(name)
     }
+}
+
+/// Tells the system of an instance its name; a system that does not take it is no failure.
+async fn told(
+    context: &mut Context,
+    instance: &Instance,
+    old: &InstanceName,
+) -> Result<(), Failure> {
+    if let Err(why) = os::renamed(context, instance, old.as_str()).await? {
+        context.say(warning(&why)).await;
+    }
+    Ok(())
 }
 
 /// Commits that an instance is being given a name, or is not.

@@ -196,7 +196,7 @@ pub struct OsRun {
     pub instance: InstanceName,
     /// The disks of the instance, in order; the agent tells the script where they are.
     pub disks: Vec<DiskLaunch>,
-    /// What the script is told of the instance, by the names of variables.
+    /// The facts of the instance that the script is told, by the names of variables.
     pub environment: BTreeMap<String, String>,
 }
 

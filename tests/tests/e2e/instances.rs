@@ -2,6 +2,7 @@
 
 mod allocator;
 mod backup;
+mod burnin;
 mod relocate;
 mod storage;
 mod systems;

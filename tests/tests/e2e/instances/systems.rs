@@ -31,7 +31,7 @@ fn with(mut command: Command, arguments: &[&str]) -> Command {
     command
 }
 
-/// Where a node has definitions, for those of an operator.
+/// The directory for definitions that an operator makes.
 fn place(host: &Host) -> PathBuf {
     host.layout().os_directories().into_iter().next().unwrap()
 }
