@@ -330,7 +330,7 @@ fn whether_the_master_answers() {
 fn what_is_not_in_gantry_is_refused_with_the_reason() {
     for (program, line) in [
         ("gnt", "storage diagnose"),
-        ("gnt-instance", "move web"),
+        ("gnt-instance", "snapshot web"),
         ("gnt-debug", "wconfd echo x"),
         ("gnt", "debug metad x"),
         ("gnt-cluster", "copyfile /etc/hosts"),
