@@ -159,7 +159,10 @@ fn ganetis_planners_read_instances_and_move_them() {
     let made = rack.ours(&format!("instance batch-create {}", rack.batch(1..=3)));
     made.ok();
     let balanced = planner("hbal -X");
-    assert!(balanced.ok().contains("already well balanced"), "{balanced:?}");
+    // The free room of disks differs where other tests write while agents look.
+    let is_balanced =
+        |told: &str| told.contains("already well balanced") || told.contains("Solution length=0");
+    assert!(is_balanced(balanced.ok()), "{balanced:?}");
     for number in 4..=9 {
         rack.add(&name(number), "-t sharedfile --disk 0:size=1G -n n1.example").ok();
     }
