@@ -30,6 +30,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("/var/lib/gantry/node", DAEMON_GROUP),
     ("/run/gantry", ADMIN_GROUP),
     ("/var/log/gantry", DAEMON_GROUP),
+    ("/var/log/gantry/os", DAEMON_GROUP),
     ("/var/spool/gantry", ADMIN_GROUP),
     ("/srv/gantry", DAEMON_GROUP),
     ("/srv/gantry/export", DAEMON_GROUP),
