@@ -41,14 +41,18 @@ impl ChosenArguments {
     /// The instances that are meant.
     fn names(&self, session: &Session) -> Result<Vec<String>, CliError> {
         let by = |field: &str| Some(Filter::any_of(field, self.names.iter().map(String::as_str)));
+        let has = |field: &str| {
+            let one = |name: &String| Filter::Contains(field.to_owned(), name.as_str().into());
+            Some(Filter::Or(self.names.iter().map(one).collect()))
+        };
         let filter = match (self.all, self.primary, self.secondary, self.tags) {
             (true, ..) if !self.names.is_empty() => {
                 return Err(CliError::Usage("--all takes no names".to_owned()));
             }
             (true, ..) => None,
             (_, true, ..) => by("pnode"),
-            (_, _, true, _) => by("snodes"),
-            (_, _, _, true) => by("tags"),
+            (_, _, true, _) => has("snodes"),
+            (_, _, _, true) => has("tags"),
             (false, false, false, false) if self.names.is_empty() => {
                 return Err(CliError::Usage("name the instances, or give --all".to_owned()));
             }

@@ -282,6 +282,25 @@ fn silence_of_a_node_is_not_the_end_of_its_guest() {
     assert_eq!(first.len(), 1);
 }
 
+/// An operator says that the node is off, which its agent must not contradict.
+#[test]
+fn instances_of_a_node_that_is_dead_go_elsewhere() {
+    let Some(rack) = Rack::begin() else { return };
+    rack.add("i1.example", "-t sharedfile --disk 0:size=1G -n n2.example --tags prod").ok();
+    let offline = "gnt-node modify --offline yes --force n2.example";
+    let refused = rack.theirs(offline);
+    assert!(refused.failed(1).contains("it answers"), "{refused:?}");
+    rack.cluster.kill_agent(&rack.hosts[0]);
+    let failover = "gnt-instance failover -f -n n3.example i1.example";
+    let refused = rack.theirs(failover);
+    assert!(refused.failed(1).contains("modify --offline yes --force"), "{refused:?}");
+    rack.theirs(offline).ok();
+    rack.theirs(failover).ok();
+    rack.wait_for_list("name,pnode,status", &["i1.example:n3.example:running"]);
+    rack.ours("instance shutdown --tags prod --force-multiple").ok();
+    rack.wait_for_list("name,status", &["i1.example:ADMIN_down"]);
+}
+
 /// Refused before anything is reserved, with the parameter's name.
 #[test]
 fn what_no_instance_can_have_is_refused_with_its_name() {

@@ -328,7 +328,8 @@ fn around(asked: &NodeSetParams, old: &Node, config: &Config) -> Around {
             && !asked.witness.unwrap_or(old.witness),
         pool_has_room: asked.master_candidate.is_none() && pool_has_room(config),
         gap: gap.filter(|_| !makes_up),
-        primary_instances: primary_instances(config, old),
+        // Whoever forces it says that nothing lives there any more.
+        primary_instances: if asked.force { 0 } else { primary_instances(config, old) },
     }
 }
 

@@ -10,10 +10,25 @@ use model::{Coded as _, Exception};
 use rpc::calls::{RackWithdraw, Version};
 
 use super::change::{Change, Changes, decide};
-use super::{goes_on_if_silent, tell_callers, tell_if_alone, votes};
+use super::{goes_on_if_silent, primary_instances, tell_callers, tell_if_alone, votes};
 use crate::config::{Config, ConfigChange};
 use crate::machines::rack;
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
+
+/// Refuses to count a node with instances as dead whose agent answers: what lives there would live on.
+async fn nothing_answers(context: &mut Context, node: &Node) -> Result<(), Failure> {
+    let instances = primary_instances(&context.config(), node);
+    let behalf = context.behalf();
+    if instances == 0 || context.agents().await?.call(node, Version {}, behalf).await.is_err() {
+        return Ok(());
+    }
+    let text = format!(
+        "Node {}: it answers, and it is the primary node of {instances} instances; move them first (`gnt node \
+         evacuate`, `gnt node failover`)",
+        node.name
+    );
+    Err(Exception::prereq(text, ErrorCode::WrongState).into())
+}
 
 impl LogicalUnit for NodeSetParams {
     type Plan = ();
@@ -35,6 +50,7 @@ impl LogicalUnit for NodeSetParams {
         let node = config.node_with(&self.node_name, self.node_uuid.as_deref())?;
         if node.role != NodeRole::Offline && change.node.role == NodeRole::Offline {
             goes_on_if_silent(context, node, "be taken offline").await?;
+            nothing_answers(context, node).await?;
         }
         if node.peer_port != change.node.peer_port {
             goes_on_if_silent(context, node, "be expected at another port").await?;
