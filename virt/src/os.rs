@@ -310,28 +310,29 @@ mod tests {
         let mut environment = BTreeMap::from([("INSTANCE_NAME".to_owned(), "web1".to_owned())]);
         async fn run(
             systems: &Systems,
-            (script, os): (OsScript, &str),
+            script: OsScript,
+            os: &str,
             environment: &BTreeMap<String, String>,
         ) -> Result<(), VirtError> {
             systems.run(ScriptRun { script, os, instance: "web1", environment }).await
         }
-        run(&systems, (OsScript::Create, "whole+large"), &environment).await.unwrap();
+        run(&systems, OsScript::Create, "whole+large", &environment).await.unwrap();
         assert_eq!(fs::read_to_string(directory.join("made")).unwrap(), "web1 large 20 -\n");
-        run(&systems, (OsScript::Create, "whole"), &environment).await.unwrap();
+        run(&systems, OsScript::Create, "whole", &environment).await.unwrap();
         assert_eq!(fs::read_to_string(directory.join("made")).unwrap(), "web1 small 20 -\n");
-        run(&systems, (OsScript::Verify, "whole"), &environment).await.unwrap();
+        run(&systems, OsScript::Verify, "whole", &environment).await.unwrap();
         environment.insert("OSP_FAIL".to_owned(), "yes".to_owned());
-        assert!(run(&systems, (OsScript::Verify, "whole"), &environment).await.is_err());
+        assert!(run(&systems, OsScript::Verify, "whole", &environment).await.is_err());
         let failed =
-            run(&systems, (OsScript::Create, "whole"), &environment).await.unwrap_err().to_string();
+            run(&systems, OsScript::Create, "whole", &environment).await.unwrap_err().to_string();
         assert!(
             failed.contains("exit status: 3") && failed.ends_with("to be seen\nbroken"),
             "{failed}"
         );
         let none =
-            run(&systems, (OsScript::Rename, "whole"), &environment).await.unwrap_err().to_string();
+            run(&systems, OsScript::Rename, "whole", &environment).await.unwrap_err().to_string();
         assert!(none.contains("no script `rename`"), "{none}");
-        assert!(run(&systems, (OsScript::Create, "other"), &environment).await.is_err());
+        assert!(run(&systems, OsScript::Create, "other", &environment).await.is_err());
         let logs = fs::read_dir(root.path().join("logs")).unwrap();
         assert_eq!(logs.count(), 3);
     }

@@ -106,7 +106,7 @@ impl LogicalUnit for InstanceCreate {
             name::check(name, op.name_check, op.ip_check && op.start).await?;
             if let Some(first) = blueprint.disks.first().filter(|_| installs(op)) {
                 let (size, force_variant) = (first.size, op.force_variant);
-                let asked = os::Asked { instance: &instance, size, force_variant };
+                let asked = os::SystemAsked { instance: &instance, size, force_variant };
                 os::suits(context, asked).await?;
             }
             if !op.forthcoming {

@@ -23,7 +23,7 @@ const OF_IMAGES: [u32; 1] = [20];
 
 /// A look at whether an instance may have its system.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct SystemAsked<'a> {
     pub(super) instance: &'a Instance,
     /// MiB of its first disk.
     pub(super) size: u64,
@@ -55,7 +55,7 @@ pub(super) fn known(config: &Config, facts: &AllFacts, os: &str) -> Result<(), E
 ///
 /// # Errors
 /// It may not, or its node does not tell.
-pub(super) async fn suits(context: &mut Context, asked: Asked<'_>) -> Result<(), Failure> {
+pub(super) async fn suits(context: &mut Context, asked: SystemAsked<'_>) -> Result<(), Failure> {
     let (config, instance) = (context.config(), asked.instance);
     if image::variant(&instance.os).is_none() {
         return scripts::suits(context, instance, asked.force_variant).await;
@@ -129,50 +129,32 @@ pub(super) fn system_disk<'d>(
     disks.into_iter().next().ok_or_else(none)
 }
 
-/// A system as one node has it.
-struct OnNode {
-    path: String,
-    fault: Option<String>,
-    variants: Vec<String>,
-    parameters: Vec<(String, String)>,
-    api_versions: Vec<u32>,
-}
-
-impl From<&OsDefinition> for OnNode {
-    fn from(one: &OsDefinition) -> Self {
-        Self {
-            path: one.path.clone(),
-            fault: one.fault.clone(),
-            variants: one.variants.clone(),
-            parameters: one.parameters.clone(),
-            api_versions: one.api_versions.clone(),
-        }
-    }
-}
-
 /// All systems as `OP_OS_DIAGNOSE` tells of them, by field. Nodes that may have no instances, or are
 /// offline, do not count.
 pub(crate) fn diagnosed(config: &Config, facts: &AllFacts) -> Vec<BTreeMap<&'static str, Value>> {
     let nodes = config.nodes.values().filter(|node| super::capacity::may_host(node, "").is_ok());
     let nodes: Vec<&str> = nodes.map(|node| node.name.as_str()).collect();
-    let mut systems: BTreeMap<String, BTreeMap<&str, OnNode>> = BTreeMap::new();
+    let mut systems: BTreeMap<String, BTreeMap<&str, OsDefinition>> = BTreeMap::new();
     for node in &nodes {
         for one in facts.get(*node).into_iter().flat_map(|facts| &facts.systems) {
-            systems.entry(one.name.clone()).or_default().insert(node, one.into());
+            systems.entry(one.name.clone()).or_default().insert(node, one.clone());
         }
     }
     let images = image::variants(config);
     if !images.is_empty() {
-        let built_in = || OnNode {
+        let built_in = OsDefinition {
+            name: image::NAME.to_owned(),
             path: image::NAME.to_owned(),
             fault: None,
-            variants: images.clone(),
-            parameters: image::PARAMETERS
-                .map(|(n, about)| (n.to_owned(), about.to_owned()))
-                .to_vec(),
             api_versions: OF_IMAGES.to_vec(),
+            variants: images,
+            parameters: image::PARAMETERS
+                .map(|(name, about)| (name.to_owned(), about.to_owned()))
+                .to_vec(),
+            hypervisors: Vec::new(),
+            scripts: Vec::new(),
         };
-        let everywhere = nodes.iter().map(|node| (*node, built_in())).collect();
+        let everywhere = nodes.iter().map(|node| (*node, built_in.clone())).collect();
         systems.insert(image::NAME.to_owned(), everywhere);
     }
     systems.iter().map(|(name, on)| row(config, name, on, &nodes)).collect()
@@ -182,11 +164,11 @@ pub(crate) fn diagnosed(config: &Config, facts: &AllFacts) -> Vec<BTreeMap<&'sta
 fn row(
     config: &Config,
     name: &str,
-    on: &BTreeMap<&str, OnNode>,
+    on: &BTreeMap<&str, OsDefinition>,
     nodes: &[&str],
 ) -> BTreeMap<&'static str, Value> {
     let settings = config.instance_settings();
-    let common = |of: fn(&OnNode) -> Vec<Value>| -> Vec<Value> {
+    let common = |of: fn(&OsDefinition) -> Vec<Value>| -> Vec<Value> {
         let mut lists = on.values().map(of);
         let first = lists.next().unwrap_or_default();
         lists.fold(first, |mut common, list| {
@@ -195,7 +177,7 @@ fn row(
         })
     };
     let valid = on.len() == nodes.len() && on.values().all(|one| one.fault.is_none());
-    let status = |one: &OnNode| {
+    let status = |one: &OsDefinition| {
         let fault = one.fault.as_deref().unwrap_or_default();
         // All scripts are trusted: none runs in a guest of its own.
         json!([[

@@ -25,7 +25,7 @@ impl LogicalUnit for InstanceReinstall {
         os::known(&config, &context.contacts().facts(), &after.os)?;
         let disk = os::system_disk(config.disks_of(instance).map(AsRef::as_ref))?;
         let (size, force_variant) = (disk.size, self.force_variant);
-        os::suits(context, os::Asked { instance: &after, size, force_variant }).await?;
+        os::suits(context, os::SystemAsked { instance: &after, size, force_variant }).await?;
         Ok(instance.uuid)
     }
 

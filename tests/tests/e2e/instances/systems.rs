@@ -60,9 +60,7 @@ impl Rack {
             (self.theirs(list).ok() == wanted).then_some(())
         });
     }
-}
 
-impl Rack {
     /// The same with two definitions on all nodes.
     fn with_definitions() -> Option<Self> {
         let rack = Self::begin()?;
