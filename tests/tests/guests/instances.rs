@@ -225,14 +225,14 @@ fn an_instance_is_made_of_an_image_and_told_who_it_is() {
     node.wait_for_console("web1", told, 1);
     node.wait_for_console("web1", "GUEST has 10.69.0.", 1);
     let running = cluster.gnt("instance reinstall -f web1");
-    assert!(running.failed(1).contains("is running"), "{running:?}");
+    assert!(running.failed(1).contains("is marked to be up"), "{running:?}");
     cluster.gnt("instance shutdown --timeout 0 web1").ok();
     cluster.gnt("instance reinstall -f -o image+small/1 -O hostname=other web1").ok();
     cluster.gnt("instance startup web1").ok();
     node.wait_for_console("web1", "\"local-hostname\":\"other\"", 1);
     for (words, why) in [
         ("-o image+large web2", "there is no image of a disk 'large'"),
-        ("-o debootstrap web2", "this version runs no scripts"),
+        ("-o debootstrap web2", "no node has a definition of it"),
         ("-o image+small -O nonsense=1 web2", "OS parameter nonsense is not known"),
     ] {
         let line = format!(

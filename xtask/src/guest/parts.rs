@@ -152,6 +152,7 @@ impl Parts {
             return Err(GuestError::Impossible(lack.to_string()));
         }
         let place = target_dir().join("guest");
+        let _alone = alone(&place)?;
         let parts = Self::at(&place);
         if !parts.uki.is_file() || !parts.disk.is_dir() || !is_current(&place) {
             let unpacked = place.join("unpacked");
@@ -174,6 +175,14 @@ impl Parts {
             variables: unpacked("usr/share/OVMF/OVMF_VARS_4M.fd"),
         }
     }
+}
+
+/// Keeps other tests from making parts at the same time, until the file is dropped.
+pub(super) fn alone(place: &Path) -> Result<fs::File, GuestError> {
+    fs::create_dir_all(place).map_err(|error| file(place, error))?;
+    let path = place.join("lock");
+    let lock = fs::File::create(&path).and_then(|lock| lock.lock().map(|()| lock));
+    lock.map_err(|error| file(&path, error))
 }
 
 /// Whether guests run what this source says.

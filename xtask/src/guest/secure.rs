@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::parts::{Parts, unpack_packages};
+use super::parts::{Parts, alone, unpack_packages};
 use super::{GuestError, run};
 use crate::target_dir;
 
@@ -28,6 +28,7 @@ impl Secure {
     /// Why that is impossible here.
     pub fn provide(parts: &Parts) -> Result<Self, GuestError> {
         let place = target_dir().join("guest");
+        let _alone = alone(&place)?;
         let unpacked = |path: &str| place.join("unpacked").join(path);
         let secure = Self {
             signed: place.join("uki-signed.efi"),

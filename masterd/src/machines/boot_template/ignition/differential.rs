@@ -36,6 +36,9 @@ const REFUSED_LATER: &str = "newer systems refuse that";
 /// How the validators of both major versions tell of a key that there is not.
 const UNKNOWN: [&str; 2] = ["unused key", "unrecognized key"];
 
+/// What the validator adds where it cannot look for such keys, as in a section that is `null`.
+const CANNOT_TELL: &str = "unused keys may not be reported";
+
 /// A configuration with every key of version 3.
 pub(super) fn newest() -> Value {
     let source = json!({"source": "https://a/b", "compression": "gzip",
@@ -305,7 +308,7 @@ fn compare(file: &Path, document: &Value) {
             let warns = |words: &str| taken.warnings.iter().any(|one| one.contains(words));
             let is_later = warns(REFUSED_LATER);
             assert!(is_taken || is_later, "{VALIDATOR} refuses: {told}\n{document}");
-            let told = told.to_lowercase();
+            let told = told.to_lowercase().replace(CANNOT_TELL, "");
             let knows_not = UNKNOWN.iter().any(|words| told.contains(words));
             let is_told = warns("is no key") || warns("is read as");
             assert_eq!(is_told, knows_not, "{:?} and {told}\n{document}", taken.warnings);
