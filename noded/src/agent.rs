@@ -448,6 +448,7 @@ impl Agent {
             Request::InstanceControl(call) => {
                 answer(call, |call| self.instance_control(call)).await
             }
+            Request::InstancePlug(call) => answer(call, |call| self.instance_plug(call)).await,
             Request::InstanceReceive(call) => {
                 answer(call, |call| self.instance_receive(call)).await
             }

@@ -302,6 +302,8 @@ calls! {
         "instance_stop" InstanceStop -> InstanceSeen, Slow, Changes, Fails, Shared;
         /// Pause, resume or reset a run, or change its memory.
         "instance_control" InstanceControl -> InstanceSeen, Normal, Changes, Fails, Shared;
+        /// Give a run other disks and cards while it lives.
+        "instance_plug" InstancePlug -> InstancePlugged, Normal, Changes, Fails, Shared;
         /// Make ready to take a run that lives on another node.
         "instance_receive" InstanceReceive -> InstanceAwaited, Normal, Changes, Fails, Shared;
         /// Send a run to the node that awaits it, until it stands still on both.

@@ -174,6 +174,7 @@ impl Agent for MemoryAgent {
             Request::InstanceStart(_)
             | Request::InstanceStop(_)
             | Request::InstanceControl(_)
+            | Request::InstancePlug(_)
             | Request::InstanceReceive(_)
             | Request::InstanceSend(_)
             | Request::InstanceFinish(_)

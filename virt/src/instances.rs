@@ -21,7 +21,7 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard, oneshot, watch};
 use crate::console::Consoles;
 use crate::fake::{End, Fake};
 use crate::hypervisor::is_here;
-use crate::kvm::{Guest, Kvm};
+use crate::kvm::{self, Change, Guest, Kvm, NotPlugged};
 use crate::records::{Records, io};
 use crate::runs::{Record, Runs};
 use crate::{Storage, VirtError};
@@ -93,8 +93,13 @@ impl Instances {
                 false => Some(NODE_RESTARTED),
             };
             if let Some(why) = ended.filter(|_| record.is_alive()) {
-                if let Some(process) = record.process.filter(|_| record.boot_id == boot_id) {
-                    process.kill().map_err(io("end the process of", &directory))?;
+                match record.process {
+                    _ if record.boot_id != boot_id => {}
+                    Some(process) => {
+                        process.kill().map_err(io("end the process of", &directory))?;
+                    }
+                    None if record.hypervisor() == Some("kvm") => kvm.dismiss(record.uuid)?,
+                    None => {}
                 }
                 *record = record.ended(Seen::Crashed, Some(why.to_owned()), now);
                 records.write(record)?;
@@ -279,6 +284,28 @@ impl Instances {
             Order::Resume | Order::Reset => record.becomes(Seen::Running, now),
             Order::Memory(memory) => Record { memory, ..record },
         })
+    }
+
+    /// Changes the devices of a run; gives those with which that failed.
+    ///
+    /// # Errors
+    /// It does not live, or does not tell what it has.
+    pub async fn plug(
+        &self,
+        uuid: Uuid,
+        run: u64,
+        change: Change,
+    ) -> Result<(Told, Vec<NotPlugged>), VirtError> {
+        let _turn = self.turn(uuid).await;
+        let mut record = self.0.runs.lock().alive(uuid, run)?.clone();
+        let Some(had) = record.launch.take() else { return Ok((self.word(uuid)?, Vec::new())) };
+        let not = match self.guest_of(uuid) {
+            Some(guest) => self.0.kvm.plug(&guest, &had, &change).await?,
+            None => Vec::new(),
+        };
+        let failed = |uuid: Uuid| not.iter().any(|(device, _)| *device == uuid);
+        record.launch = Some(kvm::after(had, change, failed));
+        Ok((self.put(record)?, not))
     }
 
     /// Makes ready to take a run that lives elsewhere; gives where it is awaited.

@@ -1,19 +1,23 @@
 //! The hypervisor `kvm`: guests of QEMU.
 //!
-//! [`plan`] makes the command line of a launch, with `words` and `devices`. The shell `spawn` starts it
-//! with open descriptors, as QEMU may open nothing itself; `nics` makes its cards. A `guest` is one that
-//! lives: it is followed by its monitor and its process, and outlives the agent.
+//! [`plan`] makes the command line of a launch, with `words`, `devices` and their `parts`. The shell
+//! `spawn` starts it with open descriptors, as QEMU may open nothing itself; `nics` makes its cards. A
+//! `guest` is one that lives: it is followed by its monitor and its process, and outlives the agent.
+//! `plug` gives it other devices meanwhile.
 
 mod devices;
 mod guest;
 mod nics;
+mod parts;
 pub mod plan;
+mod plug;
 mod spawn;
 mod words;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
@@ -30,8 +34,19 @@ use crate::records::io as failed;
 use crate::{Storage, VirtError};
 pub(crate) use guest::{Guest, Standing, kill};
 use plan::{Host, PlanError};
+pub(crate) use plug::after;
+pub use plug::{Change, NotPlugged};
 use words::Filled;
 
+/// The words that end a QEMU.
+const DISMISSED: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"quit\"}\n";
+/// The errors of a socket at whose other end nobody is.
+const DEAD: [io::ErrorKind; 4] = [
+    io::ErrorKind::NotFound,
+    io::ErrorKind::ConnectionRefused,
+    io::ErrorKind::ConnectionReset,
+    io::ErrorKind::BrokenPipe,
+];
 /// The device by which a processor runs guests.
 const DEVICE: &str = "/dev/kvm";
 /// The device of the kernel's end of cards.
@@ -163,6 +178,30 @@ impl Kvm {
         let ended =
             || "its process ended while the agent was away, or as a stranger to it".to_owned();
         process.is_alive().then(|| self.follow(uuid, process, seen, ended))
+    }
+
+    /// Ends a guest of which the agent knows no process, as it ended before it could note one.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub(crate) fn dismiss(&self, uuid: Uuid) -> Result<(), VirtError> {
+        let path = self.path(uuid, RunFile::Monitor);
+        let mut monitor = match UnixStream::connect(&path) {
+            Ok(monitor) => monitor,
+            Err(error) if DEAD.contains(&error.kind()) => return Ok(()),
+            Err(error) => return Err(failed("reach the monitor", &path)(error)),
+        };
+        let quit = || {
+            monitor.set_read_timeout(Some(guest::QUIT))?;
+            monitor.write_all(DISMISSED)?;
+            io::copy(&mut monitor, &mut io::sink())
+        };
+        match { quit }() {
+            Err(error) if !DEAD.contains(&error.kind()) => {
+                Err(failed("end the guest at", &path)(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn follow(

@@ -27,5 +27,6 @@ mod qmp;
 pub use error::VirtError;
 pub use exports::{EXPORTS_MAX, Exports, Piece, Volume};
 pub use instances::{Instances, Order};
+pub use kvm::{Change, NotPlugged};
 pub use os::{ScriptRun, Systems};
 pub use storage::{Space, Storage};

@@ -5,14 +5,16 @@
 //! event, or one that came while the agent was away, does no harm.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stdx::process::Process;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -65,6 +67,8 @@ pub(crate) struct Qmp {
 struct Ask {
     command: String,
     arguments: Value,
+    /// A descriptor that goes with it.
+    descriptor: Option<OwnedFd>,
     reply: oneshot::Sender<Result<Value, String>>,
 }
 
@@ -107,6 +111,16 @@ impl Qmp {
         self.ask_within(command, arguments, COMMAND).await
     }
 
+    /// Asks something, and hands a descriptor over.
+    pub(crate) async fn give(
+        &self,
+        command: &str,
+        arguments: Value,
+        descriptor: OwnedFd,
+    ) -> Result<Value, QmpError> {
+        self.told(command, arguments, Some(descriptor), COMMAND).await
+    }
+
     /// Asks something that may take this long.
     pub(crate) async fn ask_within(
         &self,
@@ -114,10 +128,20 @@ impl Qmp {
         arguments: Value,
         within: Duration,
     ) -> Result<Value, QmpError> {
+        self.told(command, arguments, None, within).await
+    }
+
+    async fn told(
+        &self,
+        command: &str,
+        arguments: Value,
+        descriptor: Option<OwnedFd>,
+        within: Duration,
+    ) -> Result<Value, QmpError> {
         let gone = || QmpError::Gone(command.to_owned());
         let talk = async {
             let (reply, answer) = oneshot::channel();
-            let ask = Ask { command: command.to_owned(), arguments, reply };
+            let ask = Ask { command: command.to_owned(), arguments, descriptor, reply };
             self.asks.send(ask).await.map_err(|_closed| gone())?;
             let answer = answer.await.map_err(|_dropped| gone())?;
             answer.map_err(|why| QmpError::Refused { command: command.to_owned(), why })
@@ -193,14 +217,16 @@ async fn talk(
                     None => return Ok(()),
                 },
                 ask = asked.recv() => {
-                    let Some(Ask { command, arguments, reply }) = ask else { return Ok(()) };
+                    let Some(Ask { command, arguments, descriptor, reply }) = ask else {
+                        return Ok(());
+                    };
                     number += 1;
                     waiting.retain(|_, reply| !reply.is_closed());
                     waiting.insert(number, reply);
                     let mut line = json!({"execute": command, "arguments": arguments, "id": number})
                         .to_string();
                     line.push('\n');
-                    to.write_all(line.as_bytes()).await?;
+                    send(&mut to, line.as_bytes(), descriptor).await?;
                 }
             }
         }
@@ -209,6 +235,21 @@ async fn talk(
         ended = work => ended,
         () = async { listen.await; std::future::pending().await } => Ok(()),
     }
+}
+
+/// Writes a line, with a descriptor beside its first byte if there is one.
+async fn send(to: &mut OwnedWriteHalf, line: &[u8], descriptor: Option<OwnedFd>) -> io::Result<()> {
+    let mut sent = 0;
+    if let Some(descriptor) = descriptor {
+        let (stream, rights) = (to.as_ref(), [descriptor.as_raw_fd()]);
+        let message = || {
+            let rights = [ControlMessage::ScmRights(&rights)];
+            let socket = stream.as_raw_fd();
+            Ok(sendmsg::<()>(socket, &[IoSlice::new(line)], &rights, MsgFlags::empty(), None)?)
+        };
+        sent = stream.async_io(Interest::WRITABLE, message).await?;
+    }
+    to.write_all(&line[sent..]).await
 }
 
 /// Gives an answer to whoever asked, and tells of events.

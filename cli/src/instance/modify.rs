@@ -70,12 +70,15 @@ pub(crate) struct ModifyArguments {
     /// Do not look whether its node takes the parameters, and has room.
     #[arg(short, long)]
     force: bool,
-    /// Plug devices into the running instance.
+    /// Refuse the change unless disks and NICs can be plugged into the running instance, and out of it.
     #[arg(long)]
     hotplug: bool,
-    /// The same where that is possible.
+    /// Plug whatever changes if it runs. Without this, only what comes and NICs that leave are plugged.
     #[arg(long)]
     hotplug_if_possible: bool,
+    /// Let disks and NICs change with its next start alone.
+    #[arg(long, conflicts_with_all = ["hotplug", "hotplug_if_possible"])]
+    no_hotplug: bool,
     /// Do not wait until its disks are in step.
     #[arg(long)]
     no_wait_for_sync: bool,
@@ -171,14 +174,22 @@ impl ModifyArguments {
             (_, true) => Some(false),
             (false, false) => None,
         };
+        let (nics, disks) = (changes(self.nics)?, changes(self.disks)?);
+        // A NIC that changes is gone for a moment, and a disk that leaves takes its data along.
+        let is_delicate = nics.iter().any(|change| change.0 == DeviceVerb::Modify)
+            || disks
+                .iter()
+                .any(|change| matches!(change.0, DeviceVerb::Remove | DeviceVerb::Detach));
+        let hotplug_if_possible =
+            self.hotplug_if_possible || !(self.no_hotplug || self.hotplug || is_delicate);
         Ok(Some(InstanceSetParams {
             instance_name: self.name,
             instance_uuid: None,
             force: self.force,
             force_variant: self.force_variant,
             ignore_ipolicy: self.ignore_ipolicy,
-            nics: changes(self.nics)?,
-            disks: changes(self.disks)?,
+            nics,
+            disks,
             beparams: self.backend_parameters.unwrap_or_default(),
             runtime_mem: self.runtime_memory,
             hvparams: self.hypervisor_parameters.unwrap_or_default(),
@@ -198,7 +209,7 @@ impl ModifyArguments {
             offline,
             conflicts_check: !self.no_conflicts_check,
             hotplug: self.hotplug,
-            hotplug_if_possible: self.hotplug_if_possible,
+            hotplug_if_possible,
             instance_communication: None,
             protected: truth(self.protected),
             start_order: self.start_order.map(StartOrder),

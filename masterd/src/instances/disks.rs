@@ -12,6 +12,7 @@ use model::{Exception, NodeName, Uuid};
 use rpc::calls::{DiskGrow, DiskSizes};
 
 use super::capacity::{Share, broken, fits, local_disk};
+use super::modify::plug::plug;
 use super::{agent, find, launch, power, remove, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
@@ -79,7 +80,18 @@ impl LogicalUnit for InstanceGrowDisk {
                 let disk = config.disks.get(&uuid).ok_or_else(|| gone(uuid))?;
                 Ok((vec![ConfigChange::Disk(Disk { size, ..disk.changed(now) })], ()))
             })
-            .await
+            .await?;
+        if power::is_alive(context, &instance).unwrap_or(true) {
+            let why = match plug(context, &instance, &[uuid], &[]).await? {
+                Ok(failed) => failed.into_iter().next().map(|(_, why)| why),
+                Err(not) => Some(not.why),
+            };
+            if let Some(why) = why {
+                let text = format!("The guest sees the new size from its next start on: {why}");
+                context.say(warning(&text)).await;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ mod decide;
 mod disks;
 mod nics;
 mod order;
+pub(super) mod plug;
 
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
@@ -40,7 +41,12 @@ impl LogicalUnit for InstanceSetParams {
         let config = context.config();
         let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
         power::is_whole(instance)?;
-        let around = around(context, instance);
+        let around = around(context, instance, &self);
+        if self.hotplug && !around.plugs {
+            let text =
+                format!("Hotplug is not possible: instance {} is not running", instance.name);
+            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+        }
         let changed = decide(self, &config, instance, &around)?;
         let told = &changed.instance;
         if told.hvparams != instance.hvparams && !self.force {
@@ -73,14 +79,22 @@ impl LogicalUnit for InstanceSetParams {
     ) -> Result<Vec<(String, Value)>, Failure> {
         let config = context.config();
         let before = remove::present(&config, uuid)?.clone();
-        let around = around(context, &before);
+        let around = around(context, &before, &self);
+        let plugs = around.plugs;
+        let decided = decide(&self, &config, &before, &around)?;
         // Disks that go are removed before their records, so that none is without one.
-        let going = decide(&self, &config, &before, &around)?.removed;
-        if !going.is_empty() {
+        let leaving: Vec<&Disk> = decided.leaving().collect();
+        if !decided.removed.is_empty() || plugs && !leaving.is_empty() {
             context.point_of_no_return().await?;
-            removed(context, &before, &going).await?;
+            if plugs {
+                taken_out(context, &before, &leaving).await?;
+            }
+            removed(context, &before, &decided.removed).await?;
         }
+        let (gone, devices) = (decided.gone(), decided.devices);
         let runtime_mem = self.runtime_mem;
+        let devices_alone =
+            self.hvparams.is_empty() && self.beparams.is_empty() && self.osparams.is_empty();
         let (instance, added, mut changes) = context
             .transact(move |config| {
                 let instance = remove::present(config, uuid)?;
@@ -99,7 +113,12 @@ impl LogicalUnit for InstanceSetParams {
             done.map_err(|not| not.exception("Could not change the memory"))?;
             changes.push(("runtime_memory".to_owned(), memory.0.into()));
         }
-        if may_live(context, &instance) && instance.serial_no > before.serial_no {
+        let is_done = match plugs {
+            true => plug::plugged(context, &instance, (&devices, &gone), &mut changes).await?,
+            false => false,
+        };
+        let is_live = is_done && devices_alone;
+        if !is_live && may_live(context, &instance) && instance.serial_no > before.serial_no {
             context.say(info("What is changed counts from its next start on")).await;
         }
         Ok(changes)
@@ -112,12 +131,34 @@ fn may_live(context: &Context, instance: &Instance) -> bool {
 }
 
 /// The surroundings of a change.
-fn around(context: &Context, instance: &Instance) -> Around {
+fn around(context: &Context, instance: &Instance, op: &InstanceSetParams) -> Around {
+    let is_alive = may_live(context, instance);
     Around {
         facts: context.contacts().facts(),
-        is_alive: may_live(context, instance),
+        is_alive,
+        plugs: is_alive && (op.hotplug || op.hotplug_if_possible),
         now: context.now(),
         seed: Uuid::new_v4().as_u128(),
+    }
+}
+
+/// Has the guest let go of disks that leave the instance.
+///
+/// # Errors
+/// It does not: then nothing was changed.
+async fn taken_out(
+    context: &mut Context,
+    instance: &Instance,
+    disks: &[&Disk],
+) -> Result<(), Failure> {
+    let without: Vec<Uuid> = disks.iter().map(|disk| disk.uuid).collect();
+    let what = "Could not take the disk out of the running instance, so that nothing was changed";
+    match plug::plug(context, instance, &[], &without).await? {
+        Err(not) => Err(not.exception(what).into()),
+        Ok(failed) => match failed.into_iter().next() {
+            None => Ok(()),
+            Some((_, why)) => Err(agent::NotDone { why, said: true }.exception(what).into()),
+        },
     }
 }
 

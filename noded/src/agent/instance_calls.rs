@@ -8,13 +8,13 @@ use model::instance::launch::{DiskLaunch, Sight, SightsKnown};
 use rpc::calls::{
     CONSOLE_INPUT_MAX, CONSOLE_WAIT_MS_MAX, ConsoleRead, ConsoleSaid, ConsoleWrite, Control,
     DiskCreate, DiskGrow, DiskImage, DiskRemove, DiskRename, DiskSizes, Finish, HypervisorCheck,
-    INSTANCES_PER_NODE_MAX, InstanceAwaited, InstanceControl, InstanceFinish, InstanceReceive,
-    InstanceSeen, InstanceSend, InstanceStart, InstanceStop, RunSet, RunsEnded, StorageList,
-    StorageSpace,
+    INSTANCES_PER_NODE_MAX, InstanceAwaited, InstanceControl, InstanceFinish, InstancePlug,
+    InstancePlugged, InstanceReceive, InstanceSeen, InstanceSend, InstanceStart, InstanceStop,
+    RunSet, RunsEnded, StorageList, StorageSpace,
 };
 use rpc::{Failure, FailureKind};
 use stdx::daemon::chain;
-use virt::{Order, Space, Storage, VirtError};
+use virt::{Change, Order, Space, Storage, VirtError};
 
 use super::Agent;
 
@@ -55,6 +55,16 @@ impl Agent {
             Control::Memory(memory) => Order::Memory(memory),
         };
         seen(self.instances.order(uuid, run, order).await)
+    }
+
+    pub(super) async fn instance_plug(
+        &self,
+        call: InstancePlug,
+    ) -> Result<InstancePlugged, Failure> {
+        let InstancePlug { uuid, run, disks, nics, without } = call;
+        let plugged = self.instances.plug(uuid, run, Change { disks, nics, without }).await;
+        let ((known, sight), failed) = plugged.map_err(|error| self::failed(&error))?;
+        Ok(InstancePlugged { seen: InstanceSeen { known, sight }, failed })
     }
 
     pub(super) async fn instance_receive(

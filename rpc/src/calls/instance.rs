@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use model::blob::BlobDigest;
-use model::instance::launch::{DiskLaunch, Launch, OwnedRun, Sight, SightsKnown};
+use model::instance::launch::{DiskLaunch, Launch, NicLaunch, OwnedRun, Sight, SightsKnown};
 use model::instance::os::OsScript;
 use model::instance::parameters::Parameters;
 use model::{InstanceName, Uuid};
@@ -51,6 +51,27 @@ pub enum Control {
     Reset,
     /// Gives the guest this much memory, in MiB.
     Memory(u64),
+}
+
+/// Changes the devices of a run; others stay as they are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstancePlug {
+    pub uuid: Uuid,
+    pub run: u64,
+    /// Disks and cards that it is to have.
+    pub disks: Vec<DiskLaunch>,
+    pub nics: Vec<NicLaunch>,
+    /// Disks and cards that it is not to have.
+    pub without: Vec<Uuid>,
+}
+
+/// The state of a run after [`InstancePlug`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstancePlugged {
+    pub seen: InstanceSeen,
+    /// The disks and cards that were not plugged in or out, each with the reason.
+    pub failed: Vec<(Uuid, String)>,
 }
 
 /// Makes a node ready to take a run that lives elsewhere; it stands still until it is told to go.

@@ -135,6 +135,8 @@ fn with(mut command: Command, words: &[&str]) -> Command {
     command
 }
 
+/// The guest reads what is typed. A serial port that gets something before may fall silent, in QEMU 7.2.
+const LISTENS: &str = "GUEST listens";
 /// An instance without a card.
 const BARE: &str = "-o noop --no-install --no-nics";
 
@@ -163,6 +165,7 @@ fn a_guest_outlives_its_agent() {
     node.wait_for("web1", "status", "running");
     assert_eq!(node.process("web1"), process);
     // Two ways to the console: what was said, and what is typed.
+    node.wait_for_console("web1", LISTENS, 1);
     let said = cluster.gnt("instance log web1");
     assert!(said.ok().contains("GUEST runs: gantry.stays"), "{said:?}");
     let shown = cluster.gnt("instance console --show-cmd web1");
@@ -190,6 +193,76 @@ fn a_guest_outlives_its_agent() {
     assert_eq!(left, 0, "of the instance nothing is left on the node");
 }
 
+/// The bridge of a wire's rack, with the wire in it.
+fn bridge(wire: &Wire) {
+    for line in ["link add br0 type bridge", "link set rack0 master br0", "link set br0 up"] {
+        run(with(Command::new("ip"), &[&["-n", &wire.rack], &words(line)[..]].concat())).ok();
+    }
+}
+
+#[test]
+fn disks_and_cards_come_and_go_while_a_guest_runs() {
+    if let Some(why) = Wire::missing() {
+        return tests::skip("cards that are plugged into a guest", why);
+    }
+    let wire = Wire::new();
+    let Some(node) = Node::begin(Some(&wire)) else { return };
+    let cluster = &node.cluster;
+    bridge(&wire);
+    node.add("web1.example", BARE);
+    node.wait_for_console("web1", LISTENS, 1);
+    let process = node.process("web1");
+    let has = |devices: &str| {
+        let seen = node.console("web1").matches("GUEST has:").count();
+        let mut talk = cluster.gnt_command("instance console web1");
+        talk.stdin(File::open(cluster.write("typed", "devices\n")).unwrap());
+        let talked = talk.output().unwrap();
+        assert!(talked.status.success(), "{talked:?}");
+        node.wait_for_console("web1", "GUEST has:", seen + 1);
+        let console = node.console("web1");
+        let told = console.rsplit("GUEST has:").next().unwrap().lines().next().unwrap().trim();
+        assert_eq!(told, devices);
+    };
+    let modify = |words: &str| cluster.gnt(&format!("instance modify --ignore-ipolicy {words} web1"));
+    has("vda=2097152");
+    let added =
+        modify("--disk 1:add,size=64M --net 0:add,mac=aa:00:00:00:00:01,mode=bridged,link=br0");
+    for told in ["disk/1 -> hotplug:done", "nic.0 -> hotplug:done"] {
+        assert!(added.ok().contains(told), "{added:?}");
+    }
+    has("vda=2097152 vdb=131072 aa:00:00:00:00:01");
+    cluster.gnt("instance grow-disk --ignore-ipolicy web1 1 64M").ok();
+    has("vda=2097152 vdb=262144 aa:00:00:00:00:01");
+    // The next agent knows of them.
+    cluster.kill_agent(&cluster.master);
+    cluster.start_agent(&cluster.master);
+    node.wait_for("web1", "status", "running");
+    let cold = modify("--net 0:modify,mac=aa:00:00:00:00:02");
+    assert!(!cold.ok().contains("hotplug"), "{cold:?}");
+    has("vda=2097152 vdb=262144 aa:00:00:00:00:01");
+    let hot = modify("--hotplug --net 0:modify,mac=aa:00:00:00:00:03");
+    assert!(hot.ok().contains("nic/0 -> hotplug:done"), "{hot:?}");
+    has("vda=2097152 vdb=262144 aa:00:00:00:00:03");
+    let files =
+        || std::fs::read_dir(cluster.dir().join("disks/file/web1.example")).unwrap().count();
+    let refused = modify("--disk 1:remove");
+    assert!(refused.failed(1).contains("--hotplug takes them out first"), "{refused:?}");
+    assert_eq!(files(), 2);
+    let removed = modify("--hotplug --disk 1:remove --net 0:remove");
+    assert!(removed.ok().contains("nic.0 -> hotplug:done"), "{removed:?}");
+    has("vda=2097152");
+    assert_eq!(files(), 1);
+    // What was removed is closed, so that its room is free.
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
+    let mut targets = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+    assert!(!targets.any(|target| target.to_string_lossy().ends_with("(deleted)")));
+    assert_eq!(node.process("web1"), process);
+    cluster.gnt("instance shutdown --timeout 0 web1").ok();
+    let down = modify("--hotplug --disk 1:add,size=64M");
+    assert!(down.failed(1).contains("Hotplug is not possible"), "{down:?}");
+    cluster.gnt("instance remove -f --shutdown-timeout 0 web1").ok();
+}
+
 /// The disk of an image: a mark at its begin, and that of a boot sector.
 fn image() -> Vec<u8> {
     let mut image = vec![0; 1 << 20];
@@ -206,9 +279,7 @@ fn an_instance_is_made_of_an_image_and_told_who_it_is() {
     let wire = Wire::new();
     let Some(node) = Node::begin(Some(&wire)) else { return };
     let cluster = &node.cluster;
-    for line in ["link add br0 type bridge", "link set rack0 master br0", "link set br0 up"] {
-        run(with(Command::new("ip"), &[&["-n", &wire.rack], &words(line)[..]].concat())).ok();
-    }
+    bridge(&wire);
     let address = ["-n", &wire.client, "addr", "add", "10.69.0.9/26", "dev", "eth0"];
     run(with(Command::new("ip"), &address)).ok();
     let dhcp = "--no-daemon --port=0 --interface=eth0 --bind-interfaces --no-ping --leasefile-ro \

@@ -1,6 +1,8 @@
 //! Instances by the fake hypervisor, with agents that end at any moment.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::net::UnixListener;
 
 use super::*;
 
@@ -49,6 +51,51 @@ async fn an_agent_that_begins_anew_has_its_instances_and_a_node_that_restarts_ha
     assert_eq!((sight.seen, sight.exit.as_deref()), (Seen::Crashed, Some(NODE_RESTARTED)));
     assert!(rebooted.start(launch(1, 2)).await.is_ok());
     assert!(matches!(rebooted.start(launch(1, 1)).await, Err(VirtError::Over { .. })));
+}
+
+/// The agent ended between the start of QEMU and the note of its process.
+#[tokio::test]
+async fn a_guest_whose_process_nobody_noted_is_told_to_quit() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    let (uuid, name) = (Uuid::from_u128(1), "i1".parse().unwrap());
+    let launch = Launch { hypervisor: "kvm".to_owned(), ..launch(1, 1) };
+    let absent = Record::absent(uuid, name, "a", Timestamp::from_micros(1));
+    let record = Record { launch: Some(launch), seen: Seen::Starting, ..absent };
+    Records::open(runs.clone()).unwrap().write(&record).unwrap();
+    let monitor = UnixListener::bind(runs.join(format!("{uuid}.qmp"))).unwrap();
+    let qemu = std::thread::spawn(move || {
+        let (stream, _) = monitor.accept().unwrap();
+        let mut told = BufReader::new(stream).lines();
+        told.any(|line| line.unwrap().contains("quit"))
+    });
+    let sight = open(&dir, "a").since(None).instances.remove(0);
+    assert!(qemu.join().unwrap(), "it was told to quit");
+    assert_eq!((sight.seen, sight.exit.as_deref()), (Seen::Crashed, Some(AGENT_ENDED)));
+    // There is nobody at the socket any more.
+    Records::open(runs).unwrap().write(&record).unwrap();
+    assert_eq!(open(&dir, "a").since(None).instances[0].seen, Seen::Crashed);
+}
+
+#[tokio::test]
+async fn devices_of_a_run_are_on_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let instances = open(&dir, "a");
+    let uuid = Uuid::from_u128(1);
+    instances.start(launch(1, 1)).await.unwrap();
+    let disk = model::instance::launch::DiskLaunch {
+        uuid,
+        place: model::instance::DiskPlace::File { path: "/srv/1".to_owned() },
+        size: 1,
+        mode: model::instance::disk::DiskMode::ReadWrite,
+        params: model::instance::Parameters::new(),
+    };
+    let change = Change { disks: vec![disk.clone()], ..Change::default() };
+    instances.plug(uuid, 1, change.clone()).await.unwrap();
+    let had = instances.get(uuid).unwrap().launch.unwrap();
+    assert_eq!((had.disks, had.nics), (vec![disk], Vec::new()));
+    let gone = instances.plug(uuid, 2, change).await;
+    assert!(matches!(gone, Err(VirtError::NotAlive { .. })));
 }
 
 #[tokio::test]

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use model::Uuid;
-use model::instance::disk::DiskMode;
 use model::instance::launch::{DiskLaunch, Launch, NicLaunch};
 use serde_json::{Map, Value, json};
 
+use super::parts::{self, Place, queues};
 use super::plan::{Host, PlanError};
 use super::words::{Filled, Given, Words};
 
@@ -43,13 +42,6 @@ impl BootOrder {
         let place = self.0.iter().position(|wanted| wanted == kind)?;
         Some(1 + place * PORTS_MAX + number)
     }
-}
-
-/// The name by which QEMU knows the content of a disk: it takes no more than 31 characters.
-pub(super) fn node_name(disk: Uuid) -> String {
-    let digits: String =
-        disk.to_string().chars().filter(char::is_ascii_hexdigit).take(20).collect();
-    format!("d{digits}")
 }
 
 impl<'a> Devices<'a> {
@@ -147,61 +139,26 @@ impl<'a> Devices<'a> {
         self.device(json!({"driver": driver, "id": "scsi"}));
     }
 
-    /// The content of a disk, under the name that its device asks for.
-    fn content(&mut self, name: &str, file: &str, is_read_only: bool, caches: bool) {
-        let p = self.parameters;
-        let mut node = json!({"driver": "file", "node-name": format!("{name}f"), "filename": file,
-            "read-only": is_read_only});
-        if caches {
-            node["cache"] = json!({"direct": p.text("disk_cache") == "none" || p.text("disk_aio") == "native",
-                "no-flush": false});
-            node["aio"] = p.text("disk_aio").into();
-            node["discard"] = unmaps(p).into();
+    fn content(&mut self, nodes: &[Value]) {
+        for node in nodes {
+            self.words.object("-blockdev", node);
         }
-        self.words.object("-blockdev", &node);
-        let mut raw = json!({"driver": "raw", "node-name": name, "file": format!("{name}f"),
-            "read-only": is_read_only});
-        if caches {
-            raw["discard"] = unmaps(p).into();
-        }
-        self.words.object("-blockdev", &raw);
     }
 
     fn disk(&mut self, number: usize, disk: &DiskLaunch) -> Result<(), PlanError> {
-        let kind = self.parameters.text("disk_type");
-        let name = node_name(disk.uuid);
+        let (mut device, place) = parts::disk(self.parameters, disk)?;
         let file = self.words.set(Given::Disk(disk.clone()));
-        self.content(&name, &file, disk.mode == DiskMode::ReadOnly, true);
-        let mut device = Map::new();
-        device.insert("id".to_owned(), format!("disk-{}", disk.uuid).into());
-        device.insert("drive".to_owned(), name.as_str().into());
-        device.insert("serial".to_owned(), name[1..].into());
-        // With `writethrough` the guest is told that nothing waits in a cache, and each write is flushed.
-        let writes_through = self.parameters.text("disk_cache") == "writethrough";
-        device.insert("write-cache".to_owned(), if writes_through { "off" } else { "on" }.into());
+        self.content(&parts::disk_content(self.parameters, disk, &file));
         if let Some(place) = self.boot.place("disk", number) {
             device.insert("bootindex".to_owned(), place.into());
         }
-        match kind {
-            "paravirtual" => {
-                device.insert("driver".to_owned(), "virtio-blk-pci".into());
-                self.plugged(device);
-            }
-            "scsi" | "scsi-hd" => {
-                device.insert("driver".to_owned(), "scsi-hd".into());
-                self.on_bus(device, "scsi.0");
-            }
-            "ide" => {
-                device.insert("driver".to_owned(), "ide-hd".into());
+        match place {
+            Place::Port => self.plugged(device),
+            Place::Scsi => self.on_bus(device, "scsi.0"),
+            Place::Ide => {
                 let unit = self.unit();
                 let bus = if self.has_ports { unit } else { unit / 2 };
                 self.on_bus(device, &format!("ide.{bus}"));
-            }
-            other => {
-                let why = format!(
-                    "`{other}` is no kind of disk for a file; use paravirtual, scsi or ide"
-                );
-                return Err(PlanError::new("disk_type", why));
             }
         }
         Ok(())
@@ -210,7 +167,7 @@ impl<'a> Devices<'a> {
     /// The seed, behind all others: a guest names its disks in this order, and the first is its own.
     fn seed(&mut self, port: usize) {
         let file = self.words.set(Given::Seed);
-        self.content("seed", &file, true, false);
+        self.content(&parts::content("seed", &file, true, None));
         let mut device = json!({"driver": "virtio-blk-pci", "id": "seed-disk", "drive": "seed"});
         if self.has_ports {
             device["bus"] = format!("port{port}").into();
@@ -236,7 +193,7 @@ impl<'a> Devices<'a> {
         }
         let file = self.words.set(Given::Image(PathBuf::from(path)));
         let name = parameter.trim_end_matches("_image_path");
-        self.content(name, &file, true, false);
+        self.content(&parts::content(name, &file, true, None));
         let mut device = Map::new();
         device.insert("id".to_owned(), format!("{name}-drive").into());
         device.insert("drive".to_owned(), name.into());
@@ -272,7 +229,7 @@ impl<'a> Devices<'a> {
             return;
         }
         let file = self.words.set(Given::Image(PathBuf::from(path)));
-        self.content("floppy", &file, true, false);
+        self.content(&parts::content("floppy", &file, true, None));
         self.device(json!({"driver": "isa-fdc", "id": "fdc"}));
         let mut drive = json!({"driver": "floppy", "id": "floppy-drive", "drive": "floppy"});
         if let Some(place) = self.boot.place("floppy", 0) {
@@ -282,39 +239,21 @@ impl<'a> Devices<'a> {
     }
 
     fn nic(&mut self, number: usize, nic: &NicLaunch) -> Result<(), PlanError> {
-        let kind = self.parameters.text("nic_type");
-        let driver = match kind {
-            "paravirtual" => "virtio-net-pci",
-            "ne2k_isa" => {
-                let why = "this version makes no ISA cards; use paravirtual, e1000 or rtl8139";
-                return Err(PlanError::new("nic_type", why));
-            }
-            other => other,
-        };
+        let mut device = parts::card(self.parameters, nic)?;
         let queues = queues(self.parameters);
         let own = (0..queues).map(|_| self.words.descriptor(Given::Queue(number)).to_string());
         let own: Vec<String> = own.collect();
-        let ours =
-            self.host.vhost_net && kind == "paravirtual" && self.parameters.flag("vhost_net");
+        let ours = self.host.vhost_net && parts::has_kernel_end(self.parameters);
         let vhost = (0..if ours { queues } else { 0 })
             .map(|_| self.words.descriptor(Given::VhostNet).to_string())
             .collect::<Vec<_>>();
         let (mut netdev, plural) =
-            (format!("tap,id=net{number}"), if queues > 1 { "s" } else { "" });
+            (format!("tap,id={}", parts::net_id(nic.uuid)), if queues > 1 { "s" } else { "" });
         netdev.push_str(&format!(",fd{plural}={}", own.join(":")));
         if ours {
             netdev.push_str(&format!(",vhost=on,vhostfd{plural}={}", vhost.join(":")));
         }
         self.words.option("-netdev", netdev);
-        let mut device = Map::new();
-        device.insert("driver".to_owned(), driver.into());
-        device.insert("id".to_owned(), format!("nic-{}", nic.uuid).into());
-        device.insert("netdev".to_owned(), format!("net{number}").into());
-        device.insert("mac".to_owned(), nic.mac.to_string().into());
-        if queues > 1 {
-            device.insert("mq".to_owned(), true.into());
-            device.insert("vectors".to_owned(), (2 * queues + 2).into());
-        }
         match self.boot.place("network", number) {
             Some(place) => device.insert("bootindex".to_owned(), place.into()),
             None => device.insert("romfile".to_owned(), "".into()),
@@ -322,15 +261,4 @@ impl<'a> Devices<'a> {
         self.plugged(device);
         Ok(())
     }
-}
-
-fn unmaps(parameters: Filled<'_>) -> &'static str {
-    if parameters.text("disk_discard") == "unmap" { "unmap" } else { "ignore" }
-}
-
-/// Queues of each card.
-pub(super) fn queues(parameters: Filled<'_>) -> usize {
-    let is_virtio = parameters.text("nic_type") == "paravirtual";
-    let wanted = usize::try_from(parameters.number("virtio_net_queues")).unwrap_or(1);
-    if is_virtio { wanted.max(1) } else { 1 }
 }

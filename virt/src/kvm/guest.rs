@@ -1,6 +1,7 @@
 //! A guest of QEMU that lives: what becomes of it, and what it is told.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::qmp::{Qmp, QmpError};
 
 /// How long a process may take to end after it was told so: it flushes what its disks have.
-const QUIT: Duration = Duration::from_secs(10);
+pub(super) const QUIT: Duration = Duration::from_secs(10);
 /// How long a killed process may take to be gone: one that waits for a disk cannot go.
 const KILLED: Duration = Duration::from_secs(20);
 /// The pause before the status is asked for again where nobody told it.
@@ -65,6 +66,21 @@ impl Guest {
     /// Asks its monitor something.
     pub(crate) async fn ask(&self, command: &str, arguments: Value) -> Result<Value, QmpError> {
         self.0.qmp.ask(command, arguments).await
+    }
+
+    /// Asks its monitor something, and hands a descriptor over.
+    pub(crate) async fn give(
+        &self,
+        command: &str,
+        arguments: Value,
+        descriptor: OwnedFd,
+    ) -> Result<Value, QmpError> {
+        self.0.qmp.give(command, arguments, descriptor).await
+    }
+
+    /// Tells of what may have changed, as [`Qmp::changes`].
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.qmp.changes()
     }
 
     /// Asks the guest to switch itself off, and waits until it has, or its time is over.

@@ -9,7 +9,7 @@ use rtnetlink::{Handle, LinkUnspec};
 use serde_json::Value;
 use stdx::net::tap;
 
-use super::devices::queues;
+use super::parts::queues;
 use super::words::Filled;
 use crate::VirtError;
 

@@ -15,8 +15,8 @@ use model::instance::launch::Launch;
 use model::layout::GUEST_USER;
 use rustix::fs::{Mode, OFlags};
 
-use super::devices::queues;
 use super::nics::Card;
+use super::parts::queues;
 use super::plan::{Plan, RunAs};
 use super::words::{FIRST_DESCRIPTOR, Filled, Given};
 use super::{Kvm, RunFile};

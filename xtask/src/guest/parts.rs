@@ -67,7 +67,14 @@ api=$(sed -n 's/.*ipa-api-url=\([^ ,]*\).*/\1/p' /proc/cmdline)
 report=$(sed -n 's/.*gantry.up=\([^ ]*\).*/\1/p' /proc/cmdline)
 [ -n "$report" ] || report=http://$(cat /tmp/server):10080/api/v1/boot/machines/$serial/up
 wget -q -O - "$report" && echo "GUEST reported"
-grep -q gantry.stays /proc/cmdline && while read -r line; do echo "GUEST hears $line"; done
+devices() {
+    for disk in /sys/class/block/vd?; do echo ${disk##*/}=$(cat $disk/size); done
+    for card in /sys/class/net/eth*; do [ -e $card ] && cat $card/address; done
+}
+grep -q gantry.stays /proc/cmdline && echo "GUEST listens" && while read -r line; do
+    echo "GUEST hears $line"
+    [ "$line" = devices ] && echo GUEST has: $(devices)
+done
 grep -q gantry.stays /proc/cmdline && while :; do sleep 3600; done
 poweroff -f
 "#;

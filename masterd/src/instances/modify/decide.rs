@@ -8,9 +8,10 @@ use model::instance::settings::{Told, memory_fits, with_memory};
 use model::instance::state::{AdminState, AdminStateSource};
 use model::instance::{Disk, Instance};
 use model::opcode::InstanceSetParams;
-use model::{Exception, Timestamp};
+use model::{Exception, Timestamp, Uuid};
 use serde_json::Value;
 
+use super::plug::Device;
 use super::{disks, nics};
 use crate::config::{Config, ConfigChange};
 use crate::instances::capacity::{AllFacts, Share, broken, fits, may_host};
@@ -22,6 +23,8 @@ pub(in crate::instances) struct Around {
     pub(super) facts: Arc<AllFacts>,
     /// Whether the instance lives, or may.
     pub(super) is_alive: bool,
+    /// Whether devices are plugged in and out while it does.
+    pub(super) plugs: bool,
     pub(super) now: Timestamp,
     /// A number that nobody foresees.
     pub(super) seed: u128,
@@ -37,6 +40,8 @@ pub(super) struct Changed {
     pub(super) modified: Vec<Disk>,
     /// Changes of claims on addresses.
     pub(super) claims: Vec<ConfigChange>,
+    /// Disks and NICs that come, leave or look different.
+    pub(super) devices: Vec<Device>,
     /// Names and new values, for the client.
     pub(super) told: Vec<(String, Value)>,
 }
@@ -50,6 +55,21 @@ impl Changed {
         changes.extend(set);
         changes.push(ConfigChange::Instance(self.instance));
         changes
+    }
+
+    /// Disks that are not the instance's any more.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = &Disk> {
+        let detached = self.modified.iter().filter(|disk| disk.instance.is_none());
+        self.removed.iter().chain(detached)
+    }
+
+    /// Devices that are not the instance's any more.
+    pub(super) fn gone(&self) -> Vec<Uuid> {
+        let stays = |uuid: &Uuid| {
+            self.instance.disks.contains(uuid)
+                || self.instance.nics.iter().any(|nic| nic.uuid == *uuid)
+        };
+        self.devices.iter().map(|(_, uuid)| *uuid).filter(|uuid| !stays(uuid)).collect()
     }
 
     fn tell(&mut self, name: impl Into<String>, value: impl Into<Value>) {
@@ -74,6 +94,7 @@ pub(super) fn decide(
         removed: Vec::new(),
         modified: Vec::new(),
         claims: Vec::new(),
+        devices: Vec::new(),
         told: Vec::new(),
     };
     parameters(op, &mut changed)?;
@@ -92,7 +113,6 @@ fn supported(op: &InstanceSetParams) -> Result<(), Exception> {
     let refused = [
         (op.disk_template.is_some(), "convert disks to another template"),
         (op.remote_node.is_some(), "give disks a secondary node"),
-        (op.hotplug, "plug devices into a running instance; they count from its next start on"),
         (
             op.instance_communication == Some(true),
             "make a network for communication with instances",

@@ -56,6 +56,7 @@ pub(super) fn change(
                 stands_still(around, changed)?;
                 let at = place(&disks, &told.1, "disk")?;
                 let disk = disks.remove(at);
+                changed.devices.push((format!("disk/{at}"), disk.uuid));
                 if told.0 == DeviceVerb::Remove {
                     changed.told.push((format!("disk/{at}"), "remove".into()));
                     changed.removed.push(disk);
@@ -74,10 +75,13 @@ pub(super) fn change(
 }
 
 fn stands_still(around: &Around, changed: &Changed) -> Result<(), Exception> {
-    if !around.is_alive {
+    if !around.is_alive || around.plugs {
         return Ok(());
     }
-    let text = format!("Instance {} is running, can't remove its disks", changed.instance.name);
+    let text = format!(
+        "Instance {} is running, can't remove its disks; --hotplug takes them out first",
+        changed.instance.name
+    );
     Err(Exception::prereq(text, ErrorCode::WrongState))
 }
 
@@ -96,6 +100,7 @@ fn added(
     let text = format!("add:size={},mode={}", disk.size, disk.mode);
     changed.told.push((format!("disk/{at}"), text.into()));
     disks.insert(at, disk.clone());
+    changed.devices.push((format!("disk/{at}"), uuid));
     changed.added.push(disk);
     Ok(())
 }
@@ -132,6 +137,7 @@ fn attached(
     let text = format!("attach:size={},mode={}", disk.size, disk.mode);
     changed.told.push((format!("disk/{at}"), text.into()));
     disks.insert(at, disk.clone());
+    changed.devices.push((format!("disk/{at}"), disk.uuid));
     changed.modified.push(disk);
     Ok(())
 }

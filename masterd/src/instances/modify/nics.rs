@@ -63,6 +63,7 @@ pub(super) fn change(
                     nic.network.as_ref().map_or("None", |name| name.as_str()),
                 );
                 changed.told.push((format!("nic.{at}"), told.into()));
+                changed.devices.push((format!("nic.{at}"), nic.uuid));
                 nics.insert(at, nic);
             }
             DeviceVerb::Modify => {
@@ -78,6 +79,7 @@ pub(super) fn change(
                     devices::Around { config, group, settings, conflicts_check, seed, given };
                 let wanted = devices::nic(&told.2, before, surroundings)?;
                 nics[at] = claimed(&mut after, wanted, around, seed, changed)?;
+                changed.devices.push((format!("nic/{at}"), nics[at].uuid));
                 for (name, value) in &told.2 {
                     // The client may have left it to us.
                     let value = match name.as_str() {
@@ -92,6 +94,7 @@ pub(super) fn change(
                 let nic = nics.remove(at);
                 released(&mut after, &nic, seed, changed);
                 changed.told.push((format!("nic.{at}"), "remove".into()));
+                changed.devices.push((format!("nic.{at}"), nic.uuid));
             }
             DeviceVerb::Attach | DeviceVerb::Detach => {
                 return Err(wrong("NICs are added and removed, not attached and detached"));

@@ -15,8 +15,8 @@ use model::instance::launch::{DiskLaunch, Sight, SightsKnown};
 use parking_lot::Mutex;
 use rpc::Failure;
 use rpc::calls::{
-    Control, Finish, InstanceAwaited, InstanceSeen, Request, VOLUME_PIECE_BYTES, Volume,
-    VolumePiece,
+    Control, Finish, InstanceAwaited, InstancePlug, InstancePlugged, InstanceSeen, Request,
+    VOLUME_PIECE_BYTES, Volume, VolumePiece,
 };
 use rpc::fence::{EpochStore, Fence, HoldError, Obeyed};
 use rpc::server::{Limits, Server};
@@ -24,7 +24,7 @@ use rpc::service::{Agent, AgentService, Answer, CallContext, answer};
 use rpc::simulation::Network;
 use rpc::tls::{AllowedCallers, server_config};
 use stdx::Clock;
-use virt::{Exports, Instances, Order, Storage, VirtError};
+use virt::{Change, Exports, Instances, Order, Storage, VirtError};
 
 use super::super::cluster::nodes;
 
@@ -157,6 +157,7 @@ const fn changes(request: &Request) -> bool {
         Request::InstanceStart(_)
             | Request::InstanceStop(_)
             | Request::InstanceControl(_)
+            | Request::InstancePlug(_)
             | Request::InstanceReceive(_)
             | Request::InstanceSend(_)
             | Request::InstanceFinish(_)
@@ -271,6 +272,15 @@ impl Process {
                         Control::Memory(memory) => Order::Memory(memory),
                     };
                     seen(instances.order(call.uuid, call.run, order).await)
+                })
+                .await
+            }
+            Request::InstancePlug(call) => {
+                answer(call, async |call| {
+                    let InstancePlug { uuid, run, disks, nics, without } = call;
+                    let plugged = instances.plug(uuid, run, Change { disks, nics, without }).await;
+                    let ((known, sight), failed) = plugged.map_err(self::failed)?;
+                    Ok(InstancePlugged { seen: InstanceSeen { known, sight }, failed })
                 })
                 .await
             }
