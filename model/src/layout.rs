@@ -178,6 +178,12 @@ impl Layout {
         places.map(|place| self.root.join(place).join("ganeti/os")).to_vec()
     }
 
+    /// The directories with descriptors of UEFI firmware for guests, those of the operator first (QEMU's
+    /// `docs/interop/firmware.json`).
+    pub fn firmware_directories(&self) -> Vec<PathBuf> {
+        ["etc", "usr/share"].map(|place| self.root.join(place).join("qemu/firmware")).to_vec()
+    }
+
     /// The root of the environment, where set to nothing is as not set, or that of an installed machine.
     pub fn default_root() -> PathBuf {
         let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());

@@ -456,7 +456,7 @@ impl Agent {
             Request::InstanceFinish(call) => answer(call, |call| self.instance_finish(call)).await,
             Request::RunSet(call) => answer(call, |call| self.run_set(call)).await,
             Request::HypervisorCheck(call) => {
-                answer(call, async |call| instance_calls::hypervisor_check(&call)).await
+                answer(call, async |call| self.hypervisor_check(&call)).await
             }
             Request::ConsoleRead(call) => answer(call, |call| self.console_read(call)).await,
             Request::ConsoleWrite(call) => answer(call, |call| self.console_write(call)).await,

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use model::instance::launch::{Launch, OwnedRun, Sight, Sights, SightsKnown};
+use model::instance::parameters::Parameters;
 use model::instance::state::Seen;
 use model::{InstanceName, Timestamp, Uuid};
 use parking_lot::Mutex;
@@ -20,7 +21,7 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard, oneshot, watch};
 
 use crate::console::Consoles;
 use crate::fake::{End, Fake};
-use crate::hypervisor::is_here;
+use crate::hypervisor::{CheckError, check, is_here};
 use crate::kvm::{self, Change, Guest, Kvm, NotPlugged};
 use crate::records::{Records, io};
 use crate::runs::{Record, Runs};
@@ -70,7 +71,7 @@ pub(crate) type Told = (SightsKnown, Sight);
 
 impl Instances {
     /// Those whose records lie in `directory`, in the boot `boot_id` of the node: what lived in another
-    /// boot has ended. Guests that live are taken over from an earlier life of the agent.
+    /// boot has ended. Descriptors of firmware lie in `firmware`. Guests that live are taken over from an earlier life of the agent.
     ///
     /// # Errors
     /// A record does not read, or a guest that was left half begun cannot be ended.
@@ -78,12 +79,13 @@ impl Instances {
         directory: PathBuf,
         boot_id: String,
         storage: Storage,
+        firmware: Vec<PathBuf>,
         clock: Clock,
     ) -> Result<Self, VirtError> {
         let fake = Fake::new(directory.join("fake"));
         let records = Records::open(directory.clone())?;
         let tasks = Tasks::new();
-        let kvm = Kvm::open(&directory, storage, tasks.clone())?;
+        let kvm = Kvm::open(&directory, storage, firmware, tasks.clone())?;
         let now = Timestamp::from_micros(clock.now_micros());
         let (mut known, mut guests) = (records.all()?, HashMap::new());
         for record in &mut known {
@@ -132,6 +134,14 @@ impl Instances {
     /// The disks of this node.
     pub fn storage(&self) -> &Storage {
         &self.0.kvm.storage
+    }
+
+    /// Looks whether a hypervisor is here, and takes these parameters.
+    ///
+    /// # Errors
+    /// It is not here; or the reason why it takes them not.
+    pub fn check(&self, hypervisor: &str, parameters: &Parameters) -> Result<(), CheckError> {
+        check(hypervisor, parameters, self.0.kvm.firmware())
     }
 
     /// Tells of changes.

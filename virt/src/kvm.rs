@@ -1,11 +1,13 @@
 //! The hypervisor `kvm`: guests of QEMU.
 //!
-//! [`plan`] makes the command line of a launch, with `words`, `devices` and their `parts`. The shell
+//! [`plan`] makes the command line of a launch, with `words`, `devices` and their `parts`; `firmware` is
+//! found by its descriptors. The shell
 //! `spawn` starts it with open descriptors, as QEMU may open nothing itself; `nics` makes its cards. A
 //! `guest` is one that lives: it is followed by its monitor and its process, and outlives the agent.
 //! `plug` gives it other devices meanwhile.
 
 mod devices;
+mod firmware;
 mod guest;
 mod nics;
 mod parts;
@@ -62,12 +64,22 @@ enum RunFile {
     GuestAgent,
     ConsoleLog,
     Seed,
+    Variables,
+    SecureVariables,
     Log,
 }
 
 impl RunFile {
-    const ALL: [Self; 6] =
-        [Self::Monitor, Self::Console, Self::GuestAgent, Self::ConsoleLog, Self::Seed, Self::Log];
+    const ALL: [Self; 8] = [
+        Self::Monitor,
+        Self::Console,
+        Self::GuestAgent,
+        Self::ConsoleLog,
+        Self::Seed,
+        Self::Variables,
+        Self::SecureVariables,
+        Self::Log,
+    ];
 
     const fn ending(self) -> &'static str {
         match self {
@@ -76,6 +88,8 @@ impl RunFile {
             Self::GuestAgent => "agent",
             Self::ConsoleLog => "console.log",
             Self::Seed => "seed",
+            Self::Variables => "vars",
+            Self::SecureVariables => "secure-vars",
             Self::Log => "qemu.log",
         }
     }
@@ -88,21 +102,24 @@ pub(crate) struct Kvm {
     /// The directory of the records. A path of a socket has less than 108 bytes, so sockets are reached
     /// through this handle.
     directory: Arc<File>,
+    /// The directories with descriptors of firmware; a name in the first hides it in others.
+    firmware: Arc<[PathBuf]>,
     tasks: Tasks,
 }
 
 impl Kvm {
-    /// One whose files lie in `directory`.
+    /// One whose files lie in `directory`, with firmware that is described in others.
     ///
     /// # Errors
     /// The directory cannot be opened.
     pub(crate) fn open(
         directory: &Path,
         storage: Storage,
+        firmware: Vec<PathBuf>,
         tasks: Tasks,
     ) -> Result<Self, VirtError> {
         let opened = File::open(directory).map_err(failed("open the directory", directory))?;
-        Ok(Self { storage, directory: Arc::new(opened), tasks })
+        Ok(Self { storage, directory: Arc::new(opened), firmware: firmware.into(), tasks })
     }
 
     fn path(&self, uuid: Uuid, file: RunFile) -> PathBuf {
@@ -133,7 +150,9 @@ impl Kvm {
     ) -> Result<Guest, VirtError> {
         let refused =
             |why: String| VirtError::Refused { what: "start", name: launch.name.clone(), why };
-        let plan = plan::plan(launch, host()).map_err(|error| refused(error.to_string()))?;
+        let firmware = firmware::wanted(Filled(&launch.hvparams), &self.firmware);
+        let planned = firmware.and_then(|firmware| plan::plan(launch, host(), firmware.as_ref()));
+        let plan = planned.map_err(|error| refused(error.to_string()))?;
         let mut cards = nics::connect(launch).await?;
         let spawned = stdx::aside(|| spawn::spawn(self, launch, &plan, &mut cards));
         let child = spawned?;
@@ -233,6 +252,11 @@ impl Kvm {
         }
     }
 
+    /// The directories with descriptors of firmware.
+    pub(crate) fn firmware(&self) -> &[PathBuf] {
+        &self.firmware
+    }
+
     /// Removes the files of an instance that the node forgets.
     pub(crate) fn forget(&self, uuid: Uuid) {
         for file in RunFile::ALL {
@@ -257,13 +281,14 @@ fn host() -> Host {
     Host { kvm: has_extension && opens(DEVICE), vhost_net: opens(VHOST_NET) }
 }
 
-/// Looks whether guests with these parameters start here.
+/// Looks whether guests with these parameters start here, with firmware that is described in `directories`.
 ///
 /// # Errors
 /// A parameter has a value with which none does.
-pub(crate) fn check(parameters: &Parameters) -> Result<(), PlanError> {
+pub(crate) fn check(parameters: &Parameters, directories: &[PathBuf]) -> Result<(), PlanError> {
     let parameters = Filled(parameters);
     plan::known(parameters)?;
+    firmware::wanted(parameters, directories)?;
     for name in [
         "kvm_path",
         "kernel_path",

@@ -100,6 +100,12 @@ impl Agent {
         ended.map(|ended| RunsEnded { ended }).map_err(|error| failed(&error))
     }
 
+    /// Looks whether a hypervisor takes parameters here.
+    pub(super) fn hypervisor_check(&self, call: &HypervisorCheck) -> Result<(), Failure> {
+        let checked = self.instances.check(&call.hypervisor, &call.hvparams);
+        checked.map_err(|error| Failure::failed(chain(&error)))
+    }
+
     pub(super) async fn console_read(&self, call: ConsoleRead) -> Result<ConsoleSaid, Failure> {
         let ConsoleRead { uuid, from, wait_ms } = call;
         let within = Duration::from_millis(wait_ms.min(CONSOLE_WAIT_MS_MAX).into());
@@ -196,10 +202,4 @@ impl Agent {
             done.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
         done.map_err(|error| failed(&error))
     }
-}
-
-/// Looks whether a hypervisor takes parameters here.
-pub(super) fn hypervisor_check(call: &HypervisorCheck) -> Result<(), Failure> {
-    let checked = virt::hypervisor::check(&call.hypervisor, &call.hvparams);
-    checked.map_err(|error| Failure::failed(chain(&error)))
 }

@@ -5,13 +5,14 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use stdx::process::Process;
 use tests::cluster::{Cluster, MASTER, PATIENCE};
 use tests::run::{run, wait_for};
 use tests::wire::Wire;
 use xtask::guest::GuestError;
 use xtask::guest::parts::Parts;
+use xtask::guest::secure::Secure;
 use xtask::needs;
 
 /// A cluster of one node whose instances are guests.
@@ -223,7 +224,8 @@ fn disks_and_cards_come_and_go_while_a_guest_runs() {
         let told = console.rsplit("GUEST has:").next().unwrap().lines().next().unwrap().trim();
         assert_eq!(told, devices);
     };
-    let modify = |words: &str| cluster.gnt(&format!("instance modify --ignore-ipolicy {words} web1"));
+    let modify =
+        |words: &str| cluster.gnt(&format!("instance modify --ignore-ipolicy {words} web1"));
     has("vda=2097152");
     let added =
         modify("--disk 1:add,size=64M --net 0:add,mac=aa:00:00:00:00:01,mode=bridged,link=br0");
@@ -261,6 +263,64 @@ fn disks_and_cards_come_and_go_while_a_guest_runs() {
     let down = modify("--hotplug --disk 1:add,size=64M");
     assert!(down.failed(1).contains("Hotplug is not possible"), "{down:?}");
     cluster.gnt("instance remove -f --shutdown-timeout 0 web1").ok();
+}
+
+/// A descriptor of firmware, as its packages have them, for the agent of a node.
+fn describe(node: &Node, name: &str, (code, template): (&Path, &Path), features: &[&str]) {
+    let raw = |path: &Path| json!({"filename": path, "format": "raw"});
+    let descriptor = json!({
+        "interface-types": ["uefi"],
+        "mapping": {"device": "flash", "executable": raw(code), "nvram-template": raw(template)},
+        "targets": [{"architecture": "x86_64", "machines": ["pc-q35-*"]}],
+        "features": features,
+    });
+    let [directory, _] = &node.cluster.master.layout().firmware_directories()[..] else { panic!() };
+    std::fs::create_dir_all(directory).unwrap();
+    let path = directory.join(name);
+    stdx::atomic::write(&path, descriptor.to_string().as_bytes(), 0o644).unwrap();
+}
+
+#[test]
+fn uefi_starts_guests_and_secure_boot_takes_what_is_signed_alone() {
+    let Some(node) = Node::begin(None) else { return };
+    let (cluster, parts) = (&node.cluster, &node.parts);
+    let none = cluster.gnt(&format!(
+        "instance add -t diskless --ignore-ipolicy -B memory=256M --no-name-check --no-ip-check \
+         -n {MASTER} {BARE} -H kvm:firmware=uefi web1"
+    ));
+    assert!(none.failed(1).contains("no firmware with plain UEFI"), "{none:?}");
+    describe(&node, "60-plain.json", (&parts.firmware, &parts.variables), &[]);
+    node.add("web1.example", &format!("{BARE} -H kvm:firmware=uefi"));
+    node.wait_for_console("web1", "EDK II", 1);
+    node.wait_for_console("web1", "GUEST runs", 1);
+    let uuid = node.fields("web1", "uuid");
+    let file = |kind: &str| cluster.master.layout().instances().join(format!("{uuid}.{kind}"));
+    assert_ne!(std::fs::read(file("vars")).unwrap(), std::fs::read(&parts.variables).unwrap());
+    cluster.gnt("instance shutdown --timeout 0 web1").ok();
+    let secure = match Secure::provide(parts) {
+        Ok(secure) => secure,
+        Err(GuestError::Impossible(why)) => return tests::skip("guests with Secure Boot", &why),
+        Err(error) => panic!("{}", stdx::daemon::chain(&error)),
+    };
+    let features = ["secure-boot", "enrolled-keys", "requires-smm"];
+    describe(&node, "40-secure.json", (&secure.firmware, &secure.variables), &features);
+    let start = |kernel: &Path| {
+        let parameters =
+            format!("firmware=uefi-secure,kernel_path={},initrd_path=none", kernel.display());
+        run(with(cluster.gnt_command("instance modify --ignore-ipolicy web1 -H"), &[&parameters]))
+            .ok();
+        cluster.gnt("instance startup web1").ok();
+    };
+    let before = node.console("web1").matches("GUEST runs").count();
+    start(&parts.uki);
+    node.wait_for_console("web1", "No bootable option", 1);
+    assert_eq!(node.console("web1").matches("GUEST runs").count(), before);
+    cluster.gnt("instance shutdown --timeout 0 web1").ok();
+    start(&secure.signed);
+    node.wait_for_console("web1", "GUEST runs", before + 1);
+    cluster.gnt("instance remove -f --shutdown-timeout 0 web1").ok();
+    let left = [file("vars"), file("secure-vars")].map(|path| path.exists());
+    assert_eq!(left, [false; 2]);
 }
 
 /// The disk of an image: a mark at its begin, and that of a boot sector.

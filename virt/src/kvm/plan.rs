@@ -6,6 +6,8 @@ use model::instance::launch::Launch;
 use serde_json::json;
 
 use super::devices::Devices;
+use super::firmware::Firmware;
+use super::parts::content;
 use super::words::{Filled, Given, Words, escaped};
 
 /// The help that a node has for guests.
@@ -75,11 +77,6 @@ pub(super) fn known(parameters: Filled<'_>) -> Result<(), PlanError> {
         return Err(PlanError::new(name, "this version gives guests no screen and no sound"));
     }
     let refused = [
-        (
-            parameters.text("firmware") != "bios",
-            "firmware",
-            "this version starts guests by BIOS alone",
-        ),
         (parameters.flag("tpm"), "tpm", "this version gives guests no TPM"),
         (
             parameters.text("security_model") == "pool",
@@ -102,7 +99,11 @@ pub(super) fn known(parameters: Filled<'_>) -> Result<(), PlanError> {
 ///
 /// # Errors
 /// A parameter has a value with which no guest starts here.
-pub(crate) fn plan(launch: &Launch, host: Host) -> Result<Plan, PlanError> {
+pub(crate) fn plan(
+    launch: &Launch,
+    host: Host,
+    firmware: Option<&Firmware>,
+) -> Result<Plan, PlanError> {
     let parameters = Filled(&launch.hvparams);
     known(parameters)?;
     let mut words = Words::default();
@@ -120,6 +121,7 @@ pub(crate) fn plan(launch: &Launch, host: Host) -> Result<Plan, PlanError> {
     if parameters.text("reboot_behavior") == "exit" {
         words.option("-action", "reboot=shutdown");
     }
+    started(&mut words, machine, firmware)?;
     connected(&mut words, parameters);
     booted(&mut words, parameters);
     Devices::new(&mut words, parameters, machine, host).all(launch)?;
@@ -209,6 +211,28 @@ fn sized(words: &mut Words, launch: &Launch, parameters: Filled<'_>) {
         }
     }
     words.option("-smp", smp);
+}
+
+/// The firmware, where it is not the machine's own.
+fn started(words: &mut Words, machine: &str, firmware: Option<&Firmware>) -> Result<(), PlanError> {
+    let Some(firmware) = firmware else { return Ok(()) };
+    if !machine.contains("q35") {
+        let why = format!("machine {machine} starts by BIOS alone; UEFI takes q35");
+        return Err(PlanError::new("firmware", why));
+    }
+    let code = words.set(Given::Image(firmware.code.clone()));
+    let variables = words.set(Given::Variables(firmware.clone()));
+    let nodes =
+        [content("firmware", &code, true, None), content("variables", &variables, false, None)];
+    for node in nodes.as_flattened() {
+        words.object("-blockdev", node);
+    }
+    words.option("-machine", "pflash0=firmware,pflash1=variables");
+    if firmware.by_smm {
+        words.option("-machine", "smm=on");
+        words.option("-global", "driver=cfi.pflash01,property=secure,value=on");
+    }
+    Ok(())
 }
 
 /// The monitor, and the serial console with its log.

@@ -15,6 +15,7 @@ use model::instance::launch::Launch;
 use model::layout::GUEST_USER;
 use rustix::fs::{Mode, OFlags};
 
+use super::firmware::Firmware;
 use super::nics::Card;
 use super::parts::queues;
 use super::plan::{Plan, RunAs};
@@ -29,7 +30,9 @@ const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 const NOBODY: (u32, u32) = (65_534, 65_534);
 /// Mode of files that a guest writes and its operator reads.
 const LOG_MODE: u32 = 0o640;
-/// Mode of the seed: it may hold what nobody else is to know.
+/// Most bytes of variables: a flash of 64 MiB is the largest of QEMU's machines.
+const VARIABLES_BYTES_MAX: u64 = 64 << 20;
+/// Mode of the seed and of variables: they may hold what nobody else is to know.
 const SEED_MODE: u32 = 0o600;
 /// Mode of memory in a file: it has no name, and QEMU opens it anew.
 const MEMORY_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::ROTH).union(Mode::WOTH);
@@ -120,6 +123,13 @@ fn open(
         }
         Given::Disk(disk) => kvm.storage.open(disk, disk.mode == DiskMode::ReadWrite)?.into(),
         Given::Image(path) => File::open(path).map_err(failed("open", path))?.into(),
+        Given::Variables(firmware) => {
+            let kind = match firmware.is_secure {
+                true => RunFile::SecureVariables,
+                false => RunFile::Variables,
+            };
+            variables(&kvm.path(uuid, kind), firmware)?.into()
+        }
         Given::Seed => {
             let path = kvm.path(uuid, RunFile::Seed);
             let seed = launch.seed.as_ref().map(crate::seed::disk).transpose();
@@ -145,6 +155,24 @@ fn open(
             file.map_err(failed("open", path))?.into()
         }
     })
+}
+
+/// The variables of a guest's firmware: those of its last run, or new ones.
+fn variables(path: &Path, firmware: &Firmware) -> Result<File, VirtError> {
+    let open = || OpenOptions::new().read(true).write(true).open(path);
+    match open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened.map_err(failed("open", path)),
+    }
+    let template = &firmware.template;
+    let length = std::fs::metadata(template).map_err(failed("look at", template))?.len();
+    if length > VARIABLES_BYTES_MAX {
+        let error = io::Error::other(format!("{length} bytes are no variables of firmware"));
+        return Err(failed("take", template)(error));
+    }
+    let new = std::fs::read(template).map_err(failed("read", template))?;
+    stdx::atomic::write(path, &new, SEED_MODE).map_err(failed("write", path))?;
+    open().map_err(failed("open", path))
 }
 
 /// A listening socket at a path, which need not be free.

@@ -6,6 +6,8 @@ use model::instance::launch::DiskLaunch;
 use model::instance::parameters::Parameters;
 use serde_json::Value;
 
+use super::firmware::Firmware;
+
 /// The first descriptor that a guest is given: those of a shell come before it.
 pub(super) const FIRST_DESCRIPTOR: i32 = 3;
 
@@ -23,6 +25,8 @@ pub(super) enum Given {
     Disk(DiskLaunch),
     /// A file that is read alone: a kernel, an image of a CD.
     Image(PathBuf),
+    /// The variables of the guest's firmware, which it may write.
+    Variables(Firmware),
     /// The small disk that tells the guest who it is.
     Seed,
     /// Memory in a file of this directory, which nobody else sees.

@@ -47,7 +47,14 @@ fn launch(values: &[(&str, Value)]) -> Launch {
 
 /// A plan as lines: an option with its value in each, then the descriptors.
 fn lines(launch: &Launch, host: Host) -> Vec<String> {
-    let plan = match plan(launch, host) {
+    let kind = launch.hvparams["firmware"].as_str().unwrap();
+    let firmware = (kind != "bios").then(|| Firmware {
+        code: "/share/CODE.fd".into(),
+        template: "/share/VARS.fd".into(),
+        by_smm: kind == "uefi-secure",
+        is_secure: kind == "uefi-secure",
+    });
+    let plan = match plan(launch, host, firmware.as_ref()) {
         Ok(plan) => plan,
         Err(error) => return vec![format!("refused: {error}")],
     };
@@ -100,7 +107,7 @@ fn another(name: &str) -> Vec<Value> {
         "security_model" => &["user", "pool"],
         "security_domain" => &["guests"],
         "usb_mouse" => &["tablet", "mouse"],
-        "firmware" => &["uefi"],
+        "firmware" => &["uefi", "uefi-secure"],
         "accelerator" => &["kvm", "tcg"],
         "seed" => &["nocloud"],
         _ => &["x"],
@@ -158,13 +165,15 @@ fn a_node_without_hardware_emulates_and_says_so_where_that_was_not_wanted() {
     let told = lines(&launch(&[]), bare);
     assert!(told.contains(&"-accel tcg,thread=multi".to_owned()), "{told:?}");
     assert!(!told.iter().any(|line| line.contains("vhost")), "{told:?}");
-    let refused = plan(&launch(&[("accelerator", "kvm".into())]), bare).unwrap_err();
+    let old = launch(&[("firmware", "uefi".into()), ("machine_version", "pc".into())]);
+    assert!(lines(&old, bare)[0].contains("UEFI takes q35"));
+    let refused = plan(&launch(&[("accelerator", "kvm".into())]), bare, None).unwrap_err();
     assert_eq!(refused.parameter, "accelerator");
 }
 
 #[test]
 fn seventeen_words_of_whatever_reach_no_shell_and_no_option_of_ours() {
     let odd = launch(&[("kvm_extra", "-fw_cfg name=x,string=$(reboot);`id`".into())]);
-    let plan = plan(&odd, HOST).unwrap();
+    let plan = plan(&odd, HOST, None).unwrap();
     assert!(plan.words.contains(&"name=x,string=$(reboot);`id`".to_owned()));
 }
