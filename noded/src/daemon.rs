@@ -119,7 +119,8 @@ fn instances(settings: &Settings) -> Result<Instances, DaemonError> {
     let (directory, boot) = (settings.layout.instances(), crate::facts::boot_id()?);
     let layout = &settings.layout;
     let storage = Storage::new(layout.file_storage_paths(), layout.file_storage());
-    Ok(Instances::open(directory, boot, storage, settings.clock.clone())?)
+    let clock = settings.clock.clone();
+    Ok(Instances::open(directory, boot, storage, layout.nic_hook(), clock)?)
 }
 
 type CallService = AgentService<Agent, LedgerEpochs>;

@@ -70,7 +70,8 @@ pub(crate) type Told = (SightsKnown, Sight);
 
 impl Instances {
     /// Those whose records lie in `directory`, in the boot `boot_id` of the node: what lived in another
-    /// boot has ended. Guests that live are taken over from an earlier life of the agent.
+    /// boot has ended. Guests that live are taken over from an earlier life of the agent. The program
+    /// `nic_hook` is told of cards, where there is one.
     ///
     /// # Errors
     /// A record does not read, or a guest that was left half begun cannot be ended.
@@ -78,15 +79,20 @@ impl Instances {
         directory: PathBuf,
         boot_id: String,
         storage: Storage,
+        nic_hook: PathBuf,
         clock: Clock,
     ) -> Result<Self, VirtError> {
         let fake = Fake::new(directory.join("fake"));
         let records = Records::open(directory.clone())?;
         let tasks = Tasks::new();
-        let kvm = Kvm::open(&directory, storage, tasks.clone())?;
+        let kvm = Kvm::open(&directory, storage, nic_hook, tasks.clone())?;
         let now = Timestamp::from_micros(clock.now_micros());
         let (mut known, mut guests) = (records.all()?, HashMap::new());
+        let mut with_cards = Vec::new();
         for record in &mut known {
+            if record.is_alive() && record.hypervisor() == Some("kvm") {
+                with_cards.push(record.uuid);
+            }
             let ended = match record.boot_id == boot_id {
                 true if record.incoming || record.seen == Seen::Starting => Some(AGENT_ENDED),
                 true => taken_over(&kvm, record, &mut guests).err(),
@@ -118,6 +124,7 @@ impl Instances {
             tasks,
         }));
         instances.0.tasks.spawn("logs of consoles", instances.clone().cut_logs());
+        instances.0.tasks.spawn("cards of guests", instances.clone().look_after_cards(with_cards));
         for (uuid, guest) in taken {
             instances.follow(uuid, guest);
         }
@@ -170,6 +177,7 @@ impl Instances {
                 // A process that does not go is on record until it has: another run must not begin beside it.
                 let process = self.get(uuid).and_then(|record| record.process);
                 if !process.is_some_and(Process::is_alive) {
+                    self.disconnect(&record).await;
                     let why = error.to_string();
                     self.put(record.ended(Seen::Crashed, Some(why), self.now()))?;
                 }

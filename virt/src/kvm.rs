@@ -29,6 +29,7 @@ use stdx::process::Process;
 use crate::records::io as failed;
 use crate::{Storage, VirtError};
 pub(crate) use guest::{Guest, Standing, kill};
+pub(crate) use nics::Nics;
 use plan::{Host, PlanError};
 use words::Filled;
 
@@ -73,21 +74,23 @@ pub(crate) struct Kvm {
     /// The directory of the records. A path of a socket has less than 108 bytes, so sockets are reached
     /// through this handle.
     directory: Arc<File>,
+    pub(crate) nics: Nics,
     tasks: Tasks,
 }
 
 impl Kvm {
-    /// One whose files lie in `directory`.
+    /// One whose files lie in `directory`, and which tells `nic_hook` of cards.
     ///
     /// # Errors
     /// The directory cannot be opened.
     pub(crate) fn open(
         directory: &Path,
         storage: Storage,
+        nic_hook: PathBuf,
         tasks: Tasks,
     ) -> Result<Self, VirtError> {
         let opened = File::open(directory).map_err(failed("open the directory", directory))?;
-        Ok(Self { storage, directory: Arc::new(opened), tasks })
+        Ok(Self { storage, directory: Arc::new(opened), nics: Nics::new(nic_hook), tasks })
     }
 
     fn path(&self, uuid: Uuid, file: RunFile) -> PathBuf {
@@ -110,7 +113,7 @@ impl Kvm {
     /// `began` is told the process before the guest runs its first instruction.
     ///
     /// # Errors
-    /// It does not start; nothing of it is left then.
+    /// It does not start; nothing of it is left then but what [`Nics::disconnect`] removes.
     pub(crate) async fn start(
         &self,
         launch: &Launch,
@@ -119,7 +122,7 @@ impl Kvm {
         let refused =
             |why: String| VirtError::Refused { what: "start", name: launch.name.clone(), why };
         let plan = plan::plan(launch, host()).map_err(|error| refused(error.to_string()))?;
-        let mut cards = nics::connect(launch).await?;
+        let mut cards = self.nics.connect(launch).await?;
         let spawned = stdx::aside(|| spawn::spawn(self, launch, &plan, &mut cards));
         let child = spawned?;
         drop(cards);

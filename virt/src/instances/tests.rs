@@ -23,7 +23,8 @@ fn open(dir: &tempfile::TempDir, boot: &str) -> Instances {
     let disks = dir.path().join("disks");
     let storage = Storage::new(dir.path().join("list"), disks);
     let runs = dir.path().join("runs");
-    Instances::open(runs, boot.to_owned(), storage, Clock::system()).unwrap()
+    Instances::open(runs, boot.to_owned(), storage, "/nowhere/nic-hook".into(), Clock::system())
+        .unwrap()
 }
 
 fn script(dir: &tempfile::TempDir, name: &str, text: &str) {

@@ -100,7 +100,9 @@ impl Machine {
         let (id, obeyed, gate) = (self.id, Arc::clone(&self.obeyed), Arc::clone(&self.gate));
         let process = Node::new();
         process.spawn(async move {
-            let instances = Instances::open(records, boot, storage.clone(), clock).unwrap();
+            let instances =
+                Instances::open(records, boot, storage.clone(), "/nowhere/nic-hook".into(), clock)
+                    .unwrap();
             *living.lock() = Some(instances.clone());
             let exports = Exports::new(PathBuf::from("/nonexistent"));
             let fence = Fence::new(KeptEpoch(Arc::clone(&obeyed)), obeyed.lock().clone());
