@@ -71,10 +71,10 @@ impl Nics {
         Ok(cards)
     }
 
-    /// Makes one card of a guest.
+    /// Makes one card of a guest. After its end, [`Self::disconnect`] removes what is left of it.
     ///
     /// # Errors
-    /// It cannot be made; nothing of it is left then.
+    /// It cannot be made, or it lives already; nothing that was not there before is left then.
     pub(super) async fn card(&self, launch: &Launch, nic: &NicLaunch) -> Result<Card, VirtError> {
         match self.made(launch, nic).await {
             Ok(card) => Ok(card),
@@ -150,8 +150,18 @@ impl Nics {
         }
     }
 
-    /// Removes what is left of cards whose interfaces are gone or go. It may be repeated.
+    /// Removes what is left of cards whose interfaces are gone. It may be repeated.
     pub(crate) async fn disconnect(&self, instance: &InstanceName, nics: &[NicLaunch]) {
+        let is_gone = |nic: &&NicLaunch| {
+            let interface = interface(nic);
+            let is_there = nix::net::if_::if_nametoindex(interface.as_str()).is_ok();
+            if is_there {
+                // Whoever has it must not send without its filter.
+                tracing::warn!(%instance, interface, "a card is not gone, so its filter stays");
+            }
+            !is_there
+        };
+        let nics: Vec<&NicLaunch> = nics.iter().filter(is_gone).collect();
         if nics.is_empty() {
             return;
         }

@@ -114,6 +114,10 @@ fn a_filter_that_was_flushed_is_renewed() {
         nft("flush ruleset");
         nics.renew(&launch.name, &launch.nics).await;
         nics.renew(&launch.name, &launch.nics).await;
+        // A second card of the same name is none, and takes nothing from the first one.
+        let error = nics.connect(&launch).await.unwrap_err().to_string();
+        assert!(error.contains("busy"), "{error}");
+        nics.disconnect(&launch.name, &launch.nics).await;
         let rules = nft("list ruleset");
         assert_eq!(rules.matches("ether saddr != aa:00:00:00:00:01 drop").count(), 1, "{rules}");
         drop(made);
