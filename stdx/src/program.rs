@@ -104,7 +104,7 @@ async fn run_with(
 fn start(mut command: Command, kept: CapabilitySet) -> io::Result<Child> {
     let runtime = tokio::runtime::Handle::current();
     let start = move || {
-        // One that is not inherited anyway cannot be kept either.
+        // A right that is not inherited anyway cannot be kept either.
         let keeps = !kept.is_empty() && capability_is_in_ambient_set(kept)?;
         clear_ambient_capability_set()?;
         if keeps {

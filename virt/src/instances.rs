@@ -1,5 +1,5 @@
 //! The instances of this node: one thing at a time for each of them, each change durable before it is told.
-//! Those that are guests of QEMU are in `guests`.
+//! Guests of QEMU are in `guests`.
 
 mod guests;
 

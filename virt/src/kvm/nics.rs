@@ -156,7 +156,7 @@ impl Nics {
             let interface = interface(nic);
             let is_there = nix::net::if_::if_nametoindex(interface.as_str()).is_ok();
             if is_there {
-                // Whoever has it must not send without its filter.
+                // Its owner must not send without its filter.
                 tracing::warn!(%instance, interface, "a card is not gone, so its filter stays");
             }
             !is_there

@@ -66,7 +66,7 @@ pub(super) struct Vlans {
     pub(super) tagged: BTreeSet<u16>,
 }
 
-/// Where a card's frames go.
+/// The way of a card's frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// Into a bridge of the kernel.
@@ -77,7 +77,7 @@ pub(super) enum Place {
     Routed { address: IpAddr, table: u32 },
 }
 
-/// What is done for a card.
+/// All that is done for a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CardPlan {
     pub(super) interface: String,
@@ -222,7 +222,7 @@ pub(super) fn joins(
     Ok(removed.chain(untagged).chain(tagged).collect())
 }
 
-/// What is said of a port to Open vSwitch, as columns of its table `Port`.
+/// The VLANs of a port in the words of Open vSwitch: columns of its table `Port`.
 pub(super) fn columns(vlans: Option<&Vlans>) -> Vec<String> {
     let Some(Vlans { untagged, tagged }) = vlans else { return Vec::new() };
     let trunks = tagged.iter().map(u16::to_string).collect::<Vec<_>>().join(",");

@@ -42,7 +42,7 @@ pub(super) enum Trouble {
     Refuses { program: String, words: String },
 }
 
-/// The end of a card's life that a program is told.
+/// A change of a card that the operator's program is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     Up,
@@ -58,7 +58,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Those that this process finds, and the operator's `hook`.
+    /// The programs that this process finds, and the operator's `hook`.
     pub(super) fn new(hook: PathBuf) -> Self {
         let path = std::env::var_os("PATH").unwrap_or_else(|| PATH.into());
         let mut environment = BTreeMap::from([("PATH", path), ("LC_ALL", "C.UTF-8".into())]);

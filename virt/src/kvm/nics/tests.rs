@@ -237,6 +237,85 @@ fn the_operators_program_is_told_of_each_card() {
     });
 }
 
+/// A launch of a guest that stands still, in which nothing runs; none where QEMU is not for everybody.
+fn guest(nics: Vec<NicLaunch>) -> Option<Launch> {
+    use model::instance::parameters::{BACKEND, KVM, Table};
+    let path = std::env::var_os("PATH")?;
+    let mut paths = std::env::split_paths(&path).map(|dir| dir.join("qemu-system-x86_64"));
+    let found = paths.find(|path| path.is_file());
+    let program = found.map(|path| path.display().to_string()).unwrap_or_default();
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", &program, "--version"];
+    let says = std::process::Command::new("setpriv").args(nobody).output();
+    if !says.is_ok_and(|says| says.status.success()) {
+        println!("skipped: not everybody may start QEMU");
+        return None;
+    }
+    let filled = |table: Table| -> Parameters {
+        table.iter().map(|row| (row.name.to_owned(), row.usual.value())).collect()
+    };
+    let (mut hvparams, mut beparams) = (filled(KVM), filled(BACKEND));
+    for (name, value) in
+        [("kvm_path", program.as_str()), ("kernel_path", ""), ("accelerator", "tcg")]
+    {
+        hvparams.insert(name.to_owned(), value.into());
+    }
+    hvparams.insert("virtio_net_queues".to_owned(), 2.into());
+    beparams.insert("maxmem".to_owned(), 32.into());
+    Some(Launch { hvparams, beparams, paused: true, ..launch(nics) })
+}
+
+#[test]
+fn what_a_run_leaves_goes_with_it_however_it_ends() {
+    in_namespace(async || {
+        ip("link add br0 type bridge");
+        let routed = nic(2, ("routed", "100", ""), Some("10.0.0.5"));
+        let Some(launch) = guest(vec![nic(1, BRIDGED, None), routed]) else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let open = || {
+            let storage = crate::Storage::new(path("list"), path("disks"));
+            let clock = stdx::Clock::system();
+            crate::Instances::open(path("runs"), "boot".into(), storage, path("hook"), clock)
+                .unwrap()
+        };
+        let (uuid, patience) = (launch.uuid, std::time::Duration::ZERO);
+        let left = || nft("list tables") + &ip("-o link show") + &ip("rule show");
+        let has = |count: usize| {
+            let left = left();
+            assert_eq!(left.matches("table netdev gantry-gnt0").count(), count, "{left}");
+            assert_eq!(left.matches("iif gnt0").count(), count / 2, "{left}");
+        };
+        let instances = open();
+        instances.start(launch.clone()).await.unwrap();
+        has(2);
+        // The next agent renews the filters of guests that it takes over.
+        nft("flush ruleset");
+        instances.shutdown().await;
+        let instances = open();
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while nft("list tables").lines().count() < 2 {
+            assert!(std::time::Instant::now() < until, "{}", left());
+            tokio::task::yield_now().await;
+        }
+        instances.stop(uuid, 1, patience, false).await.unwrap();
+        has(0);
+        // A process that dies by itself leaves nothing either.
+        instances.start(Launch { run: 2, ..launch.clone() }).await.unwrap();
+        has(2);
+        let mut news = instances.watch();
+        space::kill_qemu(&path("runs"), uuid);
+        let is_alive = |_: &u64| instances.since(None).instances[0].seen.is_alive();
+        news.wait_for(|number| !is_alive(number)).await.unwrap();
+        has(0);
+        // One that does not start.
+        let mut wrong = Launch { run: 3, ..launch };
+        wrong.hvparams.insert("kvm_extra".to_owned(), "-no-such-option".into());
+        instances.start(wrong).await.unwrap_err();
+        has(0);
+        instances.shutdown().await;
+    });
+}
+
 #[test]
 fn a_switch_has_a_port_with_the_vlans_of_each_card() {
     in_namespace(async || {

@@ -94,6 +94,15 @@ impl Guest {
     }
 }
 
+/// Kills the process of a guest, by the number that its record has.
+pub(super) fn kill_qemu(records: &Path, uuid: model::Uuid) {
+    let record = std::fs::read(records.join(format!("{uuid}.json"))).unwrap();
+    let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+    let process: stdx::process::Process =
+        serde_json::from_value(record["process"].clone()).unwrap();
+    process.kill().unwrap();
+}
+
 /// An Open vSwitch in userspace, in the namespace of the test.
 pub(super) struct Switch {
     directory: tempfile::TempDir,
