@@ -129,6 +129,8 @@ paths! {
     exports = "srv/gantry/export", NODE_USER, "0700";
     /// Directories in which files of disks may lie, one in a line; the operator makes it.
     file_storage_paths = "etc/gantry/file-storage.paths", ROOT_USER, "0644";
+    /// A program that is told of each card of a guest; the operator makes it.
+    nic_hook = "etc/gantry/nic-hook", ROOT_USER, "0755";
     /// Uploads that are not blobs yet, by their digests.
     spool = "var/spool/gantry", MASTER_USER, "2770";
     /// Sockets and PID files.

@@ -41,7 +41,7 @@ use netboot::rack::Racks;
 use netboot::rack::look::{Looked, look_at_disk};
 use netboot::token_claim::Claims;
 use rpc::client::Client;
-use virt::{Instances, Storage, VirtError};
+use virt::{Instances, Paths, Storage, VirtError};
 
 /// How long tasks may take to end: a lease that waits for room on the disk would take for ever.
 const TASKS_END_WITHIN: Duration = Duration::from_secs(5);
@@ -119,8 +119,12 @@ fn instances(settings: &Settings) -> Result<Instances, DaemonError> {
     let (directory, boot) = (settings.layout.instances(), crate::facts::boot_id()?);
     let layout = &settings.layout;
     let storage = Storage::new(layout.file_storage_paths(), layout.file_storage());
-    let firmware = layout.firmware_directories();
-    Ok(Instances::open(directory, boot, storage, firmware, settings.clock.clone())?)
+    let paths = Paths {
+        records: directory,
+        firmware: layout.firmware_directories(),
+        nic_hook: layout.nic_hook(),
+    };
+    Ok(Instances::open(paths, boot, storage, settings.clock.clone())?)
 }
 
 type CallService = AgentService<Agent, LedgerEpochs>;

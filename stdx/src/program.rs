@@ -5,6 +5,10 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::thread::{
+    CapabilitySet, capability_is_in_ambient_set, clear_ambient_capability_set,
+    configure_capability_in_ambient_set,
+};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
@@ -47,14 +51,32 @@ pub enum ProgramError {
 ///
 /// # Errors
 /// It does not start or does not end in time.
-pub async fn run(
-    mut command: Command,
+pub async fn run(command: Command, question: &[u8], limits: Limits) -> Result<Ended, ProgramError> {
+    run_with(command, question, limits, CapabilitySet::empty()).await
+}
+
+/// Runs a program that changes the network: it keeps `CAP_NET_ADMIN` where this process has it for its
+/// children, and is as [`run`] otherwise.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_for_network(
+    command: Command,
     question: &[u8],
     limits: Limits,
 ) -> Result<Ended, ProgramError> {
+    run_with(command, question, limits, CapabilitySet::NET_ADMIN).await
+}
+
+async fn run_with(
+    mut command: Command,
+    question: &[u8],
+    limits: Limits,
+    kept: CapabilitySet,
+) -> Result<Ended, ProgramError> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);
-    let mut child = start(command)?;
+    let mut child = start(command, kept)?;
     let mut group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
     let (stdin, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
@@ -79,10 +101,15 @@ pub async fn run(
 }
 
 /// Starts a program on a thread of its own: capabilities that children inherit are of a thread.
-fn start(mut command: Command) -> io::Result<Child> {
+fn start(mut command: Command, kept: CapabilitySet) -> io::Result<Child> {
     let runtime = tokio::runtime::Handle::current();
     let start = move || {
-        rustix::thread::clear_ambient_capability_set()?;
+        // A right that is not inherited anyway cannot be kept either.
+        let keeps = !kept.is_empty() && capability_is_in_ambient_set(kept)?;
+        clear_ambient_capability_set()?;
+        if keeps {
+            configure_capability_in_ambient_set(kept, true)?;
+        }
         let _entered = runtime.enter();
         command.spawn()
     };
@@ -152,6 +179,36 @@ mod tests {
         while lives() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    #[tokio::test]
+    async fn a_program_keeps_a_right_if_it_is_for_the_network() {
+        use rustix::thread::{capabilities, set_capabilities};
+        let rights = [CapabilitySet::NET_ADMIN, CapabilitySet::NET_RAW];
+        let mut sets = capabilities(None).unwrap();
+        sets.inheritable |= rights[0] | rights[1];
+        if !sets.permitted.contains(sets.inheritable) {
+            println!("skipped: only root has these rights");
+            return;
+        }
+        set_capabilities(None, sets).unwrap();
+        for right in rights {
+            configure_capability_in_ambient_set(right, true).unwrap();
+        }
+        let limits = Limits { told: 100, ..LIMITS };
+        let command = || {
+            let mut command = Command::new("grep");
+            command.args(["CapAmb", "/proc/self/status"]);
+            command
+        };
+        let told = |ended: Ended| {
+            let told = String::from_utf8(ended.told).unwrap();
+            let number = told.split_whitespace().last().map(str::to_owned);
+            CapabilitySet::from_bits_retain(u64::from_str_radix(&number.unwrap(), 16).unwrap())
+        };
+        let kept = told(run_for_network(command(), b"", limits).await.unwrap());
+        assert_eq!(kept, CapabilitySet::NET_ADMIN);
+        assert_eq!(told(run(command(), b"", limits).await.unwrap()), CapabilitySet::empty());
     }
 
     #[tokio::test]

@@ -1,5 +1,5 @@
 //! The instances of this node: one thing at a time for each of them, each change durable before it is told.
-//! Those that are guests of QEMU are in `guests`.
+//! Guests of QEMU are in `guests`.
 
 mod guests;
 
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use model::instance::launch::{Launch, OwnedRun, Sight, Sights, SightsKnown};
+use model::instance::launch::{Launch, NicLaunch, OwnedRun, Sight, Sights, SightsKnown};
 use model::instance::parameters::Parameters;
 use model::instance::state::Seen;
 use model::{InstanceName, Timestamp, Uuid};
@@ -44,6 +44,25 @@ pub enum Order {
     Memory(u64),
 }
 
+/// The paths of a node that have to do with its instances.
+#[derive(Debug, Clone)]
+pub struct Paths {
+    /// The directory of their records.
+    pub records: PathBuf,
+    /// The directories with descriptors of firmware; a name in the first hides it in others.
+    pub firmware: Vec<PathBuf>,
+    /// The program that is told of cards, where there is one.
+    pub nic_hook: PathBuf,
+}
+
+impl Paths {
+    /// Those of a node that has records alone.
+    pub fn of(records: PathBuf) -> Self {
+        let nic_hook = records.join("no-hook");
+        Self { records, firmware: Vec::new(), nic_hook }
+    }
+}
+
 /// The instances of a node; clones share them.
 #[derive(Debug, Clone)]
 pub struct Instances(Arc<Inner>);
@@ -71,24 +90,29 @@ pub(crate) type Told = (SightsKnown, Sight);
 
 impl Instances {
     /// Those whose records lie in `directory`, in the boot `boot_id` of the node: what lived in another
-    /// boot has ended. Descriptors of firmware lie in `firmware`. Guests that live are taken over from an earlier life of the agent.
+    /// Those with records at these paths, in the boot `boot_id` of the node: what lived in another boot has
+    /// ended. Guests that live are taken over from an earlier life of the agent.
     ///
     /// # Errors
     /// A record does not read, or a guest that was left half begun cannot be ended.
     pub fn open(
-        directory: PathBuf,
+        paths: Paths,
         boot_id: String,
         storage: Storage,
-        firmware: Vec<PathBuf>,
         clock: Clock,
     ) -> Result<Self, VirtError> {
+        let directory = paths.records.clone();
         let fake = Fake::new(directory.join("fake"));
         let records = Records::open(directory.clone())?;
         let tasks = Tasks::new();
-        let kvm = Kvm::open(&directory, storage, firmware, tasks.clone())?;
+        let kvm = Kvm::open(&paths, storage, tasks.clone())?;
         let now = Timestamp::from_micros(clock.now_micros());
         let (mut known, mut guests) = (records.all()?, HashMap::new());
+        let mut with_cards = Vec::new();
         for record in &mut known {
+            if record.is_alive() && record.hypervisor() == Some("kvm") {
+                with_cards.push(record.uuid);
+            }
             let ended = match record.boot_id == boot_id {
                 true if record.incoming || record.seen == Seen::Starting => Some(AGENT_ENDED),
                 true => taken_over(&kvm, record, &mut guests).err(),
@@ -125,6 +149,7 @@ impl Instances {
             tasks,
         }));
         instances.0.tasks.spawn("logs of consoles", instances.clone().cut_logs());
+        instances.0.tasks.spawn("cards of guests", instances.clone().look_after_cards(with_cards));
         for (uuid, guest) in taken {
             instances.follow(uuid, guest);
         }
@@ -185,6 +210,7 @@ impl Instances {
                 // A process that does not go is on record until it has: another run must not begin beside it.
                 let process = self.get(uuid).and_then(|record| record.process);
                 if !process.is_some_and(Process::is_alive) {
+                    self.disconnect(&record).await;
                     let why = error.to_string();
                     self.put(record.ended(Seen::Crashed, Some(why), self.now()))?;
                 }
@@ -308,7 +334,15 @@ impl Instances {
     ) -> Result<(Told, Vec<NotPlugged>), VirtError> {
         let _turn = self.turn(uuid).await;
         let mut record = self.0.runs.lock().alive(uuid, run)?.clone();
-        let Some(had) = record.launch.take() else { return Ok((self.word(uuid)?, Vec::new())) };
+        let Some(had) = record.launch.clone() else { return Ok((self.word(uuid)?, Vec::new())) };
+        // Cards that come are on record first, so that what is made for them is removed with the run.
+        let known = |nic: &&NicLaunch| !had.nics.iter().any(|one| one.uuid == nic.uuid);
+        let new: Vec<NicLaunch> = change.nics.iter().filter(known).cloned().collect();
+        if !new.is_empty() {
+            let with = [had.nics.as_slice(), &new].concat();
+            record.launch = Some(Launch { nics: with, ..had.clone() });
+            self.put(record.clone())?;
+        }
         let not = match self.guest_of(uuid) {
             Some(guest) => self.0.kvm.plug(&guest, &had, &change).await?,
             None => Vec::new(),

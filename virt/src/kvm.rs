@@ -33,8 +33,9 @@ use stdx::Tasks;
 use stdx::process::Process;
 
 use crate::records::io as failed;
-use crate::{Storage, VirtError};
+use crate::{Paths, Storage, VirtError};
 pub(crate) use guest::{Guest, Standing, kill};
+pub(crate) use nics::Nics;
 use plan::{Host, PlanError};
 pub(crate) use plug::after;
 pub use plug::{Change, NotPlugged};
@@ -102,24 +103,22 @@ pub(crate) struct Kvm {
     /// The directory of the records. A path of a socket has less than 108 bytes, so sockets are reached
     /// through this handle.
     directory: Arc<File>,
+    pub(crate) nics: Nics,
     /// The directories with descriptors of firmware; a name in the first hides it in others.
     firmware: Arc<[PathBuf]>,
     tasks: Tasks,
 }
 
 impl Kvm {
-    /// One whose files lie in `directory`, with firmware that is described in others.
+    /// One with its files at these paths.
     ///
     /// # Errors
     /// The directory cannot be opened.
-    pub(crate) fn open(
-        directory: &Path,
-        storage: Storage,
-        firmware: Vec<PathBuf>,
-        tasks: Tasks,
-    ) -> Result<Self, VirtError> {
+    pub(crate) fn open(paths: &Paths, storage: Storage, tasks: Tasks) -> Result<Self, VirtError> {
+        let directory = &paths.records;
         let opened = File::open(directory).map_err(failed("open the directory", directory))?;
-        Ok(Self { storage, directory: Arc::new(opened), firmware: firmware.into(), tasks })
+        let (nics, firmware) = (Nics::new(paths.nic_hook.clone()), paths.firmware.clone().into());
+        Ok(Self { storage, directory: Arc::new(opened), nics, firmware, tasks })
     }
 
     fn path(&self, uuid: Uuid, file: RunFile) -> PathBuf {
@@ -142,7 +141,7 @@ impl Kvm {
     /// `began` is told the process before the guest runs its first instruction.
     ///
     /// # Errors
-    /// It does not start; nothing of it is left then.
+    /// It does not start; nothing of it is left then but what [`Nics::disconnect`] removes.
     pub(crate) async fn start(
         &self,
         launch: &Launch,
@@ -153,7 +152,7 @@ impl Kvm {
         let firmware = firmware::wanted(Filled(&launch.hvparams), &self.firmware);
         let planned = firmware.and_then(|firmware| plan::plan(launch, host(), firmware.as_ref()));
         let plan = planned.map_err(|error| refused(error.to_string()))?;
-        let mut cards = nics::connect(launch).await?;
+        let mut cards = self.nics.connect(launch).await?;
         let spawned = stdx::aside(|| spawn::spawn(self, launch, &plan, &mut cards));
         let child = spawned?;
         drop(cards);

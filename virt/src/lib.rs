@@ -26,7 +26,7 @@ mod qmp;
 
 pub use error::VirtError;
 pub use exports::{EXPORTS_MAX, Exports, Piece, Volume};
-pub use instances::{Instances, Order};
+pub use instances::{Instances, Order, Paths};
 pub use kvm::{Change, NotPlugged};
 pub use os::{ScriptRun, Systems};
 pub use storage::{Space, Storage};

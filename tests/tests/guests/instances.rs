@@ -336,6 +336,9 @@ fn an_instance_is_made_of_an_image_and_told_who_it_is() {
     if let Some(why) = Wire::missing() {
         return tests::skip("an instance of an image", why);
     }
+    if let Some(why) = needs::missing(&["nft"]) {
+        return tests::skip("an instance of an image", &why);
+    }
     let wire = Wire::new();
     let Some(node) = Node::begin(Some(&wire)) else { return };
     let cluster = &node.cluster;

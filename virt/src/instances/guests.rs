@@ -88,6 +88,7 @@ impl Instances {
             Standing::Ended(why) => record.ended(Seen::Crashed, Some(why), self.now()),
         };
         self.0.guests.lock().remove(&uuid);
+        self.disconnect(&record).await;
         self.put(ended)?;
         Ok(false)
     }
@@ -118,7 +119,32 @@ impl Instances {
             }
             (None, None) => {}
         }
+        self.disconnect(record).await;
         Ok(())
+    }
+
+    /// Removes what is left of the cards of a run whose process is gone.
+    ///
+    /// It comes before the end is recorded: an agent that is cut off between them does it again.
+    pub(super) async fn disconnect(&self, record: &Record) {
+        if let Some(launch) = record.launch.as_ref().filter(|launch| launch.hypervisor == "kvm") {
+            self.0.kvm.nics.disconnect(&launch.name, &launch.nics).await;
+        }
+    }
+
+    /// Sees to the cards of runs that lived when an earlier life of the agent ended.
+    pub(super) async fn look_after_cards(self, of: Vec<Uuid>) {
+        for uuid in of {
+            let _turn = self.turn(uuid).await;
+            let Some(record) = self.get(uuid) else { continue };
+            let launch = record.launch.as_ref().filter(|launch| launch.hypervisor == "kvm");
+            match launch {
+                Some(launch) if record.is_alive() => {
+                    self.0.kvm.nics.renew(&launch.name, &launch.nics).await;
+                }
+                _ => self.disconnect(&record).await,
+            }
+        }
     }
 
     /// Reads the console of an instance from a place on; if it said nothing new, it waits.

@@ -25,7 +25,7 @@ fn open(dir: &tempfile::TempDir, boot: &str) -> Instances {
     let disks = dir.path().join("disks");
     let storage = Storage::new(dir.path().join("list"), disks);
     let runs = dir.path().join("runs");
-    Instances::open(runs, boot.to_owned(), storage, Vec::new(), Clock::system()).unwrap()
+    Instances::open(Paths::of(runs), boot.to_owned(), storage, Clock::system()).unwrap()
 }
 
 fn script(dir: &tempfile::TempDir, name: &str, text: &str) {

@@ -1,17 +1,38 @@
-//! The cards of a guest: an interface of the host for each, in the bridge that it names.
+//! The cards of a guest: an interface of the host for each, in the place that its mode and link name.
+//!
+//! [`plan`] decides what is done for a card, with the rules of `filter`; `kernel` and `programs` do it. An
+//! interface goes with QEMU. Its filter, its port of Open vSwitch and its rules of routing stay, and are
+//! removed when the run has ended.
 
+mod filter;
+mod kernel;
+mod plan;
+mod programs;
+
+use std::fmt::Display;
 use std::fs::File;
-use std::io;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
+use model::InstanceName;
 use model::instance::launch::{Launch, NicLaunch};
-use rtnetlink::{Handle, LinkUnspec};
-use serde_json::Value;
+use rtnetlink::Handle;
 use stdx::net::tap;
 
 use super::parts::queues;
 use super::words::Filled;
 use crate::VirtError;
+use kernel::told;
+use plan::{CardError, CardPlan, Place, VlanStep, interface};
+use programs::{Event, Programs};
+
+/// Lists of routing tables, as `ip` reads them: the host's own, and that of its distribution.
+const TABLES: [&str; 3] =
+    ["/etc/iproute2/rt_tables", "/usr/share/iproute2/rt_tables", "/usr/lib/iproute2/rt_tables"];
+/// A directory with more of them.
+const MORE_TABLES: &str = "/etc/iproute2/rt_tables.d";
+/// Most files of that directory that are read.
+const MORE_TABLES_MAX: usize = 100;
 
 /// The interface of a card, while QEMU has not taken its descriptors.
 #[derive(Debug)]
@@ -26,64 +47,211 @@ impl Card {
     }
 }
 
-/// The name of a card's interface: unique on the host, and told by the card's UUID.
-pub(super) fn interface(nic: &NicLaunch) -> String {
-    let digits =
-        nic.uuid.to_string().chars().filter(char::is_ascii_hexdigit).take(11).collect::<String>();
-    format!("gnt{digits}")
+/// The cards of this node's guests; clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Nics {
+    programs: Programs,
 }
 
-/// Makes the cards of a guest, each up and in its bridge.
-///
-/// # Errors
-/// One cannot be made, or there is no such bridge.
-pub(super) async fn connect(launch: &Launch) -> Result<Vec<Card>, VirtError> {
-    if launch.nics.is_empty() {
-        return Ok(Vec::new());
+impl Nics {
+    /// Tells the operator's program `hook` of each card, where there is one.
+    pub(super) fn new(hook: PathBuf) -> Self {
+        Self { programs: Programs::new(hook) }
     }
-    let (connection, handle, _) = rtnetlink::new_connection().map_err(VirtError::Network)?;
-    let talk = async {
+
+    /// Makes the cards of a guest, each up and in its place.
+    ///
+    /// # Errors
+    /// One cannot be made; [`Self::disconnect`] removes what is left of all.
+    pub(super) async fn connect(&self, launch: &Launch) -> Result<Vec<Card>, VirtError> {
         let mut cards = Vec::new();
         for nic in &launch.nics {
-            cards.push(card(launch, nic, &handle).await?);
+            cards.push(self.card(launch, nic).await?);
         }
         Ok(cards)
-    };
-    tokio::select! { cards = talk => cards, () = connection => Err(VirtError::Ends) }
-}
-
-async fn card(launch: &Launch, nic: &NicLaunch, handle: &Handle) -> Result<Card, VirtError> {
-    let parameters = Filled(&launch.hvparams);
-    let name = interface(nic);
-    let failed = |what: &str| {
-        let (what, name) = (what.to_owned(), launch.name.clone());
-        move |error: String| VirtError::Refused {
-            what: "connect",
-            name,
-            why: format!("{what}: {error}"),
-        }
-    };
-    let mode = nic.nicparams.get("mode").and_then(Value::as_str).unwrap_or_default();
-    let vlan = nic.nicparams.get("vlan").and_then(Value::as_str).unwrap_or_default();
-    if mode != "bridged" || !vlan.is_empty() {
-        let why =
-            format!("this version makes bridged cards without a VLAN, not {mode} ones {vlan}");
-        return Err(failed("a card")(why.trim_end().to_owned()));
     }
-    let bridge = nic.nicparams.get("link").and_then(Value::as_str).unwrap_or_default();
-    let has_headers = parameters.flag("vnet_hdr") && parameters.text("nic_type") == "paravirtual";
-    let made = tap::open(&name, queues(parameters), has_headers);
-    let queues = made.map_err(|error| failed(&format!("interface {name}"))(error.to_string()))?;
-    let bridge_index =
-        index(bridge).map_err(|error| failed(&format!("bridge {bridge}"))(error.to_string()))?;
-    let own = index(&name).map_err(|error| failed(&name)(error.to_string()))?;
-    let message = LinkUnspec::new_with_index(own).controller(bridge_index).up().build();
-    let done = handle.link().set(message).execute().await;
-    done.map_err(|error| failed(&format!("{name} in bridge {bridge}"))(error.to_string()))?;
-    Ok(Card { queues: queues.into_iter() })
+
+    /// Makes one card of a guest. After its end, [`Self::disconnect`] removes what is left of it.
+    ///
+    /// # Errors
+    /// It cannot be made, or it lives already; nothing that was not there before is left then.
+    pub(super) async fn card(&self, launch: &Launch, nic: &NicLaunch) -> Result<Card, VirtError> {
+        match self.made(launch, nic).await {
+            Ok(card) => Ok(card),
+            Err(error) => {
+                self.disconnect(&launch.name, std::slice::from_ref(nic)).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn made(&self, launch: &Launch, nic: &NicLaunch) -> Result<Card, VirtError> {
+        let refused = |what: &str, why: &dyn Display| VirtError::Refused {
+            what: "connect",
+            name: launch.name.clone(),
+            why: format!("{what}: {why}"),
+        };
+        let plan = plan::plan(nic, &stdx::aside(tables))
+            .map_err(|error| refused(&format!("card {}", nic.uuid), &error))?;
+        let what = format!("card {} as {}", nic.uuid, plan.interface);
+        let parameters = Filled(&launch.hvparams);
+        let has_headers =
+            parameters.flag("vnet_hdr") && parameters.text("nic_type") == "paravirtual";
+        let make = || tap::open(&plan.interface, queues(parameters), has_headers);
+        let (connection, handle, _) = rtnetlink::new_connection().map_err(VirtError::Network)?;
+        let talk = async {
+            let bridge = bridge(&handle, &plan).await.map_err(|why| refused(&what, &why))?;
+            let queues = make().map_err(|error| refused(&what, &error))?;
+            let done = self.place(&handle, &plan, bridge).await;
+            done.map_err(|why| refused(&what, &why))?;
+            Ok::<_, VirtError>(Card { queues: queues.into_iter() })
+        };
+        let card = tokio::select! {
+            card = talk => card?,
+            () = connection => return Err(VirtError::Ends),
+        };
+        let heard = self.programs.tell(Event::Up, &launch.name, nic).await;
+        heard.map_err(|error| refused(&what, &error))?;
+        Ok(card)
+    }
+
+    /// Gives an interface its filter, then its place: no frame passes that is not looked at.
+    async fn place(
+        &self,
+        handle: &Handle,
+        plan: &CardPlan,
+        bridge: Option<Bridge>,
+    ) -> Result<(), String> {
+        let fault = |error: rtnetlink::Error| told(error).to_string();
+        let name = plan.interface.as_str();
+        let own = kernel::find(handle, name).await.map_err(fault)?;
+        let index = own.ok_or_else(|| format!("{name} is gone"))?.index;
+        let filtered = self.programs.filter(&plan.filter).await;
+        filtered.map_err(|error| format!("the filter of its frames: {error}"))?;
+        let mtu = bridge.as_ref().map(|bridge| bridge.mtu);
+        kernel::dress(handle, index, plan.address, mtu).await.map_err(fault)?;
+        match &plan.place {
+            Place::Bridge { bridge: name, .. } => {
+                let bridge = bridge.ok_or_else(|| CardError::NoBridge(name.clone()).to_string())?;
+                let joined = kernel::join(handle, index, bridge.index, &bridge.vlans).await;
+                joined.map_err(|error| format!("bridge {name}: {}", told(error)))?;
+                kernel::up(handle, index).await.map_err(fault)
+            }
+            Place::Switch { bridge: name, .. } => {
+                let plugged = self.programs.plug(plan).await;
+                plugged.map_err(|error| format!("bridge {name} of Open vSwitch: {error}"))?;
+                kernel::up(handle, index).await.map_err(fault)
+            }
+            Place::Routed { address, table } => {
+                kernel::up(handle, index).await.map_err(fault)?;
+                let routed = kernel::route(handle, (name, index), *address, *table).await;
+                routed.map_err(|error| format!("route to {address}: {}", told(error)))
+            }
+        }
+    }
+
+    /// Removes what is left of cards whose interfaces are gone. It may be repeated.
+    pub(crate) async fn disconnect(&self, instance: &InstanceName, nics: &[NicLaunch]) {
+        let is_gone = |nic: &&NicLaunch| {
+            let interface = interface(nic);
+            let is_there = nix::net::if_::if_nametoindex(interface.as_str()).is_ok();
+            if is_there {
+                // Its owner must not send without its filter.
+                tracing::warn!(%instance, interface, "a card is not gone, so its filter stays");
+            }
+            !is_there
+        };
+        let nics: Vec<&NicLaunch> = nics.iter().filter(is_gone).collect();
+        if nics.is_empty() {
+            return;
+        }
+        let rules: String = nics.iter().map(|nic| filter::removal(&interface(nic))).collect();
+        if let Err(error) = self.programs.filter(&rules).await {
+            tracing::warn!(%instance, %error, "filters of cards stay");
+        }
+        for nic in nics {
+            let interface = interface(nic);
+            match plan::parameter(nic, "mode") {
+                "openvswitch" => {
+                    if let Err(error) = self.programs.unplug(&interface).await {
+                        tracing::warn!(%instance, %interface, %error, "a port of Open vSwitch stays");
+                    }
+                }
+                "routed" => {
+                    if let Err(error) = unruled(&interface).await {
+                        tracing::warn!(%instance, %interface, %error, "rules of routing stay");
+                    }
+                }
+                _ => {}
+            }
+            if let Err(error) = self.programs.tell(Event::Down, instance, nic).await {
+                tracing::warn!(%instance, %interface, %error, "a program was not told of a card's end");
+            }
+        }
+    }
+
+    /// Gives the cards of a guest that lives their filters again, which somebody may have flushed.
+    pub(crate) async fn renew(&self, instance: &InstanceName, nics: &[NicLaunch]) {
+        for nic in nics {
+            let Ok(plan) = plan::plan(nic, &stdx::aside(tables)) else { continue };
+            if let Err(error) = self.programs.filter(&plan.filter).await {
+                let interface = plan.interface;
+                tracing::warn!(%instance, interface, %error, "the filter of a card is not renewed");
+            }
+        }
+    }
 }
 
-/// The number of an interface.
-fn index(name: &str) -> io::Result<u32> {
-    Ok(nix::net::if_::if_nametoindex(name)?)
+/// The bridge that a card joins.
+#[derive(Debug)]
+struct Bridge {
+    index: u32,
+    mtu: u32,
+    vlans: Vec<VlanStep>,
 }
+
+/// Looks at the bridge of a card, before anything is made.
+async fn bridge(handle: &Handle, plan: &CardPlan) -> Result<Option<Bridge>, String> {
+    let (Place::Bridge { bridge, .. } | Place::Switch { bridge, .. }) = &plan.place else {
+        return Ok(None);
+    };
+    let found = kernel::find(handle, bridge).await;
+    let found = found.map_err(|error| format!("bridge {bridge}: {}", told(error)))?;
+    match (&plan.place, found) {
+        (Place::Bridge { vlans, .. }, Some(found)) => {
+            let steps = plan::joins(bridge, &found, vlans.as_ref());
+            let vlans = steps.map_err(|error| error.to_string())?;
+            Ok(Some(Bridge { index: found.index, mtu: found.mtu, vlans }))
+        }
+        (Place::Bridge { .. }, None) => Err(CardError::NoBridge(bridge.clone()).to_string()),
+        // Open vSwitch itself says what it knows of its bridges.
+        (_, found) => {
+            let bridge = |found: plan::FoundLink| Bridge {
+                index: found.index,
+                mtu: found.mtu,
+                vlans: Vec::new(),
+            };
+            Ok(found.map(bridge))
+        }
+    }
+}
+
+async fn unruled(interface: &str) -> std::io::Result<()> {
+    let (connection, handle, _) = rtnetlink::new_connection()?;
+    tokio::select! {
+        done = kernel::unrule(&handle, interface) => done.map_err(told),
+        () = connection => Err(std::io::ErrorKind::ConnectionAborted.into()),
+    }
+}
+
+/// The lists of routing tables of this node, one after another; a list that is not there has none.
+fn tables() -> String {
+    let more = std::fs::read_dir(MORE_TABLES).into_iter().flatten().flatten();
+    let more = more.map(|entry| entry.path()).take(MORE_TABLES_MAX);
+    let all = TABLES.iter().map(|path| Path::new(path).to_owned()).chain(more);
+    let texts = all.filter_map(|path| std::fs::read_to_string(path).ok());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests;

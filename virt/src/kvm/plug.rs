@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 use super::guest::Guest;
 use super::parts::{self, Place, card_id, disk_id, file_name, net_id, node_name};
 use super::words::Filled;
-use super::{Kvm, VHOST_NET, nics};
+use super::{Kvm, VHOST_NET};
 use crate::VirtError;
 use crate::qmp::QmpError;
 use crate::records::io as failed;
@@ -52,10 +52,16 @@ impl Kvm {
             .into_iter()
             .partition(|step| matches!(step, Step::UnplugDisk(_) | Step::UnplugCard(_)));
         unplug(guest, &leaving, &mut not).await?;
+        let is_gone = |nic: &&NicLaunch| {
+            let left = leaving.contains(&Step::UnplugCard(nic.uuid));
+            left && !not.iter().any(|(uuid, _)| *uuid == nic.uuid)
+        };
+        let gone: Vec<NicLaunch> = had.nics.iter().filter(is_gone).cloned().collect();
+        self.nics.disconnect(&had.name, &gone).await;
         for step in coming {
             let (uuid, done) = match step {
                 Step::PlugDisk(disk) => (disk.uuid, self.plug_disk(guest, had, disk).await),
-                Step::PlugCard(nic) => (nic.uuid, plug_card(guest, had, nic).await),
+                Step::PlugCard(nic) => (nic.uuid, self.plug_card(guest, had, nic).await),
                 Step::Resize(disk) => (disk.uuid, resize(guest, disk).await),
                 Step::UnplugDisk(_) | Step::UnplugCard(_) => continue,
             };
@@ -103,6 +109,50 @@ impl Kvm {
         let added = add.await;
         if added.is_err() {
             release(guest, &name, Some(set)).await;
+        }
+        Ok(added.map(drop)?)
+    }
+
+    async fn plug_card(
+        &self,
+        guest: &Guest,
+        had: &Launch,
+        nic: &NicLaunch,
+    ) -> Result<(), VirtError> {
+        let p = Filled(&had.hvparams);
+        let refused = |why: String| VirtError::Refused {
+            what: "plug a card into",
+            name: had.name.clone(),
+            why,
+        };
+        let mut device = parts::card(p, nic).map_err(|error| refused(error.to_string()))?;
+        at_free_port(guest, &mut device).await?.map_err(refused)?;
+        device.insert("romfile".to_owned(), "".into());
+        let mut card = self.nics.card(had, nic).await?;
+        let (net, mut own, mut vhost) = (net_id(nic.uuid), Vec::new(), Vec::new());
+        while let Some(queue) = card.queue() {
+            own.push(given(guest, format!("{net}-{}", own.len()), queue).await?);
+        }
+        if super::host().vhost_net && parts::has_kernel_end(p) {
+            let path = Path::new(VHOST_NET);
+            for number in 0..own.len() {
+                let end = OpenOptions::new().read(true).write(true).open(path);
+                let end = end.map_err(failed("open", path))?.into();
+                vhost.push(given(guest, format!("{net}-vhost{number}"), end).await?);
+            }
+        }
+        let plural = if own.len() > 1 { "s" } else { "" };
+        let mut netdev = json!({"type": "tap", "id": net});
+        netdev[format!("fd{plural}")] = own.join(":").into();
+        if !vhost.is_empty() {
+            netdev["vhost"] = true.into();
+            netdev[format!("vhostfd{plural}")] = vhost.join(":").into();
+        }
+        guest.ask("netdev_add", netdev).await?;
+        let added = guest.ask("device_add", Value::Object(device)).await;
+        if added.is_err() {
+            drop(guest.ask("netdev_del", json!({"id": net})).await);
+            self.nics.disconnect(&had.name, std::slice::from_ref(nic)).await;
         }
         Ok(added.map(drop)?)
     }
@@ -209,44 +259,6 @@ async fn release(guest: &Guest, name: &str, set: Option<u64>) {
 async fn resize(guest: &Guest, disk: &DiskLaunch) -> Result<(), VirtError> {
     let size = json!({"node-name": node_name(disk.uuid), "size": disk.size << 20});
     Ok(guest.ask("block_resize", size).await.map(drop)?)
-}
-
-async fn plug_card(guest: &Guest, had: &Launch, nic: &NicLaunch) -> Result<(), VirtError> {
-    let p = Filled(&had.hvparams);
-    let refused =
-        |why: String| VirtError::Refused { what: "plug a card into", name: had.name.clone(), why };
-    let mut device = parts::card(p, nic).map_err(|error| refused(error.to_string()))?;
-    at_free_port(guest, &mut device).await?.map_err(refused)?;
-    device.insert("romfile".to_owned(), "".into());
-    let alone = Launch { nics: vec![nic.clone()], ..had.clone() };
-    let mut cards = nics::connect(&alone).await?;
-    let (net, mut own, mut vhost) = (net_id(nic.uuid), Vec::new(), Vec::new());
-    for card in &mut cards {
-        while let Some(queue) = card.queue() {
-            own.push(given(guest, format!("{net}-{}", own.len()), queue).await?);
-        }
-    }
-    if super::host().vhost_net && parts::has_kernel_end(p) {
-        let path = Path::new(VHOST_NET);
-        for number in 0..own.len() {
-            let end = OpenOptions::new().read(true).write(true).open(path);
-            let end = end.map_err(failed("open", path))?.into();
-            vhost.push(given(guest, format!("{net}-vhost{number}"), end).await?);
-        }
-    }
-    let plural = if own.len() > 1 { "s" } else { "" };
-    let mut netdev = json!({"type": "tap", "id": net});
-    netdev[format!("fd{plural}")] = own.join(":").into();
-    if !vhost.is_empty() {
-        netdev["vhost"] = true.into();
-        netdev[format!("vhostfd{plural}")] = vhost.join(":").into();
-    }
-    guest.ask("netdev_add", netdev).await?;
-    let added = guest.ask("device_add", Value::Object(device)).await;
-    if added.is_err() {
-        drop(guest.ask("netdev_del", json!({"id": net})).await);
-    }
-    Ok(added.map(drop)?)
 }
 
 /// Hands a descriptor over under a name.

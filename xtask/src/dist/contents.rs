@@ -165,8 +165,11 @@ fn main(
         section: "admin",
         relations: vec![
             ("Depends", format!("{libc}, systemd (>= 247), init-system-helpers (>= 1.54)")),
-            ("Recommends", "ipmitool, ipxe, logrotate".to_owned()),
-            ("Suggests", "gantry-ganeti-names, prometheus, qemu-system-x86".to_owned()),
+            ("Recommends", "ipmitool, ipxe, logrotate, nftables".to_owned()),
+            (
+                "Suggests",
+                "gantry-ganeti-names, openvswitch-switch, prometheus, qemu-system-x86".to_owned(),
+            ),
         ],
         summary: "cluster manager: bare machines to running work by one durable job queue",
         description: "Master daemon, agent, HTTPS front door and command line. A machine is master or node only after\n\

@@ -60,6 +60,7 @@ pub(crate) const NEEDS: &[Need] = &[
     need("dnsmasq", VERSION, Installed("dnsmasq-base"), "another boot server"),
     need("curl", VERSION, Installed("curl"), "a real HTTP client"),
     need("ip", SHORT, Installed("iproute2"), "network namespaces"),
+    need("nft", VERSION, Installed("nftables"), "filters of guests' cards"),
     need("openssl", r#""$0" version"#, Installed("openssl"), "an agent that answers nonsense"),
     need("nsenter", VERSION, Installed("util-linux"), "nodes in namespaces"),
     need("unshare", VERSION, Installed("util-linux"), "interfaces that nobody else sees"),

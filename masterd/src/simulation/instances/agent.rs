@@ -24,7 +24,7 @@ use rpc::service::{Agent, AgentService, Answer, CallContext, answer};
 use rpc::simulation::Network;
 use rpc::tls::{AllowedCallers, server_config};
 use stdx::Clock;
-use virt::{Change, Exports, Instances, Order, Storage, VirtError};
+use virt::{Change, Exports, Instances, Order, Paths, Storage, VirtError};
 
 use super::super::cluster::nodes;
 
@@ -101,7 +101,7 @@ impl Machine {
         let process = Node::new();
         process.spawn(async move {
             let instances =
-                Instances::open(records, boot, storage.clone(), Vec::new(), clock).unwrap();
+                Instances::open(Paths::of(records), boot, storage.clone(), clock).unwrap();
             *living.lock() = Some(instances.clone());
             let exports = Exports::new(PathBuf::from("/nonexistent"));
             let fence = Fence::new(KeptEpoch(Arc::clone(&obeyed)), obeyed.lock().clone());
