@@ -8,6 +8,7 @@ mod instance;
 pub mod machine;
 pub mod scenes;
 mod switch;
+mod virtual_machine;
 
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;

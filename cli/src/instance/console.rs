@@ -11,7 +11,7 @@ use model::Secret;
 use serde_json::Value;
 
 use crate::error::CliError;
-use crate::output::warn;
+use crate::output::{warn, warn_lines};
 use crate::python;
 use crate::session::Session;
 
@@ -78,7 +78,7 @@ pub(super) fn talk(name: &str, session: &Session) -> Result<(), CliError> {
     });
     drop(terminal);
     if done.is_ok() {
-        warn(format_args!("\nThe talk with {name} is over."))?;
+        warn_lines(&format!("\nThe talk with {name} is over."))?;
     }
     done
 }

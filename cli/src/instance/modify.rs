@@ -144,9 +144,7 @@ impl ModifyArguments {
             let of = |at: usize| python::text(change.get(at).unwrap_or(&Value::Null));
             say(format_args!(" - {:<5} -> {}", of(0), of(1)))?;
         }
-        say(
-            "Please don't forget that most parameters take effect only at the next (re)start of the instance initiated by ganeti; restarting from within the instance will not be enough.",
-        )
+        Ok(())
     }
 
     /// The opcode; none where nothing is changed.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::layout::{BOOT_PORT, Layout, PEER_PORT, RAPI_PORT};
 
 use super::machine::{Machine, fetch};
-use super::{DemoError, Play, Scene, guest, instance, switch};
+use super::{DemoError, Play, Scene, guest, instance, switch, virtual_machine};
 use crate::{images, needs};
 
 /// How long a daemon may take to serve.
@@ -27,6 +27,10 @@ pub const SCENES: &[Scene] = &[
     Scene { title: "A network: addresses from a pool, one template for a role", play: network },
     Scene { title: "A switch: its ports follow the machines behind them", play: switch::play },
     Scene { title: "An instance: made, moved, stopped, removed", play: instance::play },
+    Scene {
+        title: "A virtual machine: a kernel, a disk more while it runs, a console",
+        play: virtual_machine::play,
+    },
     Scene {
         title: "What a machine is made with: Ignition by role, keys of its disks",
         play: ignition,
@@ -66,17 +70,22 @@ fn start_master(play: &Play, node: u8) -> Result<(), DemoError> {
     Ok(play.stage.wait_until("the socket of masterd", SOON, || socket.exists())?)
 }
 
+/// Starts the agent of the second node, which serves the rack.
+pub(super) fn start_rack_agent(play: &Play, further: &[&str]) -> Result<(), DemoError> {
+    let (rack, dhcp) = (play.rack_address(3).to_string(), DHCP_PORT.to_string());
+    let serve = ["--boot-address", &rack, "--dhcp-address", &rack, "--dhcp-port", &dhcp];
+    play.start_agent(2, &[&serve[..], further].concat())
+}
+
 fn join(play: &Play) -> Result<(), DemoError> {
-    let rack = play.rack_address(3).to_string();
-    let dhcp = DHCP_PORT.to_string();
     for number in [2, 3] {
         let name = format!("n{number}.example");
-        let serve: &[&str] = match number {
-            2 => &["--boot-address", &rack, "--dhcp-address", &rack, "--dhcp-port", &dhcp],
-            _ => &[],
-        };
         let address = play.address(number).to_string();
-        play.start_agent(number, &[serve, &["enroll", "--address", &address]].concat())?;
+        let enroll = ["enroll", "--address", &address];
+        match number {
+            2 => start_rack_agent(play, &enroll)?,
+            _ => play.start_agent(number, &enroll)?,
+        }
         let said = play.stage.root().join(format!("noded{number}.out"));
         let token = || {
             let text = std::fs::read_to_string(&said).unwrap_or_default();
