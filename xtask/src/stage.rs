@@ -1,15 +1,17 @@
 //! A temporary root with daemons, which ends with its owner: also on Ctrl-C, also on an error.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::layout::Layout;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use parking_lot::Mutex;
+use stdx::process::Process;
 use tempfile::TempDir;
 
 /// Most daemons of one stage: a demonstration has a handful, more is a loop gone wrong.
@@ -234,6 +236,7 @@ impl Inner {
 
     fn clear(&mut self) {
         self.end_daemons();
+        end_guests(&self.path);
         if let Some(root) = self.root.take() {
             let path = root.path().to_owned();
             if let Err(error) = root.close() {
@@ -247,6 +250,28 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// Ends the guests of all nodes below a root, which outlive their agents.
+fn end_guests(root: &Path) {
+    let nodes = fs::read_dir(root).into_iter().flatten().flatten();
+    let records = nodes.map(|node| Layout::new(node.path()).instances());
+    let files = records.filter_map(|records| fs::read_dir(records).ok()).flatten().flatten();
+    for file in files {
+        let record = fs::read(file.path()).unwrap_or_default();
+        let Ok(Guest { process: Some(process) }) = serde_json::from_slice(&record) else {
+            continue;
+        };
+        if let Err(error) = process.kill() {
+            eprintln!("xtask: a guest of {} stays: {error}", file.path().display());
+        }
+    }
+}
+
+/// The record of an instance, as far as it counts here.
+#[derive(serde::Deserialize)]
+struct Guest {
+    process: Option<Process>,
 }
 
 /// Asks all to end, then waits; who does not end in time is killed.

@@ -32,12 +32,7 @@ pub(super) fn play(play: &Play) -> Result<(), DemoError> {
             return Ok(());
         }
     };
-    let played = live(play, &parts, &qemu);
-    if played.is_err() {
-        // Guests outlive their agents, and are not to outlive the demonstration.
-        drop(play.quiet(&["instance", "remove", "-f", "--shutdown-timeout", "0", "vm1"]));
-    }
-    played
+    live(play, &parts, &qemu)
 }
 
 /// QEMU, if one who is nobody may run it.
