@@ -474,6 +474,8 @@ impl Agent {
             Request::ExportBegin(call) => answer(call, |call| self.export_begin(call)).await,
             Request::ExportFinish(call) => answer(call, |call| self.export_finish(call)).await,
             Request::ExportDescribe(call) => answer(call, |call| self.export_describe(call)).await,
+            Request::ExportSnapshot(call) => answer(call, |call| self.export_snapshot(call)).await,
+            Request::ExportAbandon(call) => answer(call, |call| self.export_abandon(call)).await,
             Request::ExportRemove(call) => answer(call, |call| self.export_remove(call)).await,
             Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,

@@ -346,6 +346,10 @@ calls! {
         "export_finish" ExportFinish -> (), Normal, Changes, Fails, Bulk;
         /// Tell the description of an export.
         "export_describe" ExportDescribe -> String, Fast, Reads, Fails, Bulk;
+        /// Copy disks of a run into an export that was begun, all as of one moment.
+        "export_snapshot" ExportSnapshot -> (), Slow, Changes, Fails, Shared;
+        /// Remove what was begun of an export.
+        "export_abandon" ExportAbandon -> (), Normal, Changes, Fails, Shared;
         /// Remove an export.
         "export_remove" ExportRemove -> bool, Normal, Changes, Fails, Shared;
         /// Do nothing for a while; for tests.

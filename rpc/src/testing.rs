@@ -195,6 +195,8 @@ impl Agent for MemoryAgent {
             | Request::ExportBegin(_)
             | Request::ExportFinish(_)
             | Request::ExportDescribe(_)
+            | Request::ExportSnapshot(_)
+            | Request::ExportAbandon(_)
             | Request::ExportRemove(_)
             | Request::DiskSizes(_) => refuse("runs no instances"),
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,

@@ -97,6 +97,27 @@ impl Exports {
         remove(&old)
     }
 
+    /// Removes what was begun of an export that is not to become whole.
+    ///
+    /// # Errors
+    /// The system says no.
+    pub fn abandon(&self, name: &InstanceName) -> Result<(), VirtError> {
+        remove(&self.begun(name))
+    }
+
+    /// A new file of an export that was begun.
+    ///
+    /// # Errors
+    /// It may not lie there, or the system says no.
+    pub fn file(
+        &self,
+        storage: &Storage,
+        name: &InstanceName,
+        file: &str,
+    ) -> Result<File, VirtError> {
+        self.open(storage, Volume::Export { name, file, whole: false }, true)
+    }
+
     /// The names of those that are whole, in order.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use model::instance::launch::{Launch, NicLaunch, OwnedRun, Sight, Sights, SightsKnown};
+use model::instance::launch::{Launch, OwnedRun, Sight, Sights, SightsKnown};
 use model::instance::parameters::Parameters;
 use model::instance::state::Seen;
 use model::{InstanceName, Timestamp, Uuid};
@@ -22,7 +22,7 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard, oneshot, watch};
 use crate::console::Consoles;
 use crate::fake::{End, Fake};
 use crate::hypervisor::{CheckError, check, is_here};
-use crate::kvm::{self, Change, Guest, Kvm, NotPlugged};
+use crate::kvm::{Guest, Kvm};
 use crate::records::{Records, io};
 use crate::runs::{Record, Runs};
 use crate::{Storage, VirtError};
@@ -320,36 +320,6 @@ impl Instances {
             Order::Resume | Order::Reset => record.becomes(Seen::Running, now),
             Order::Memory(memory) => Record { memory, ..record },
         })
-    }
-
-    /// Changes the devices of a run; gives those with which that failed.
-    ///
-    /// # Errors
-    /// It does not live, or does not tell what it has.
-    pub async fn plug(
-        &self,
-        uuid: Uuid,
-        run: u64,
-        change: Change,
-    ) -> Result<(Told, Vec<NotPlugged>), VirtError> {
-        let _turn = self.turn(uuid).await;
-        let mut record = self.0.runs.lock().alive(uuid, run)?.clone();
-        let Some(had) = record.launch.clone() else { return Ok((self.word(uuid)?, Vec::new())) };
-        // Cards that come are on record first, so that what is made for them is removed with the run.
-        let known = |nic: &&NicLaunch| !had.nics.iter().any(|one| one.uuid == nic.uuid);
-        let new: Vec<NicLaunch> = change.nics.iter().filter(known).cloned().collect();
-        if !new.is_empty() {
-            let with = [had.nics.as_slice(), &new].concat();
-            record.launch = Some(Launch { nics: with, ..had.clone() });
-            self.put(record.clone())?;
-        }
-        let not = match self.guest_of(uuid) {
-            Some(guest) => self.0.kvm.plug(&guest, &had, &change).await?,
-            None => Vec::new(),
-        };
-        let failed = |uuid: Uuid| not.iter().any(|(device, _)| *device == uuid);
-        record.launch = Some(kvm::after(had, change, failed));
-        Ok((self.put(record)?, not))
     }
 
     /// Makes ready to take a run that lives elsewhere; gives where it is awaited.

@@ -4,7 +4,7 @@
 //! found by its descriptors. The shell
 //! `spawn` starts it with open descriptors, as QEMU may open nothing itself; `nics` makes its cards. A
 //! `guest` is one that lives: it is followed by its monitor and its process, and outlives the agent.
-//! `plug` gives it other devices meanwhile.
+//! `plug` gives it other devices meanwhile, and `snapshot` copies its disks.
 
 mod devices;
 mod firmware;
@@ -13,6 +13,7 @@ mod nics;
 mod parts;
 pub mod plan;
 mod plug;
+mod snapshot;
 mod spawn;
 mod words;
 
@@ -24,10 +25,10 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
 
-use model::Uuid;
 use model::instance::launch::Launch;
 use model::instance::parameters::Parameters;
 use model::instance::state::Seen;
+use model::{InstanceName, Uuid};
 use serde_json::json;
 use stdx::Tasks;
 use stdx::process::Process;
@@ -249,6 +250,23 @@ impl Kvm {
             "" => format!("QEMU ended: {status}"),
             words => format!("QEMU ended: {status}: {words}"),
         }
+    }
+
+    /// Copies disks of a guest that runs into files, all as of one moment.
+    ///
+    /// # Errors
+    /// There is no whole copy.
+    pub(crate) async fn snapshot(
+        guest: &Guest,
+        name: &InstanceName,
+        disks: Vec<(Uuid, File)>,
+    ) -> Result<(), VirtError> {
+        let refused = |error: snapshot::SnapshotError| VirtError::Refused {
+            what: "copy the disks of",
+            name: name.clone(),
+            why: stdx::daemon::chain(&error),
+        };
+        snapshot::snapshot(guest, disks).await.map_err(refused)
     }
 
     /// The directories with descriptors of firmware.

@@ -31,7 +31,7 @@ pub(crate) const COMMAND: Duration = Duration::from_secs(20);
 /// The pause before another try to reach it.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Events after which the status may be another one.
-const TELLING: [&str; 8] = [
+const TELLING: [&str; 9] = [
     "SHUTDOWN",
     "STOP",
     "RESUME",
@@ -40,6 +40,7 @@ const TELLING: [&str; 8] = [
     "WATCHDOG",
     "DEVICE_DELETED",
     "BALLOON_CHANGE",
+    "JOB_STATUS_CHANGE",
 ];
 
 /// A question that QEMU did not answer as was hoped.

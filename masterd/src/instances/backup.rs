@@ -11,7 +11,9 @@ use model::instance::{Disk, Instance};
 use model::opcode::instance::backup::{ExportMode, Exported};
 use model::opcode::{BackupExport, BackupPrepare, BackupRemove, InstanceRemove};
 use model::{Exception, InstanceName, NodeName, Uuid};
-use rpc::calls::{ExportBegin, ExportFinish, ExportRemove, Facts, Volume};
+use rpc::calls::{
+    ExportAbandon, ExportBegin, ExportFinish, ExportRemove, ExportSnapshot, Facts, Volume,
+};
 
 use super::transfer::{Place, carried};
 use super::{agent, failover, find, info, launch, power, remove, warning};
@@ -77,10 +79,10 @@ impl LogicalUnit for BackupExport {
         if self.remove_instance && instance.protected {
             return Err(wrong(format!("Instance {} is protected", instance.name)).into());
         }
-        if power::is_alive(context, instance)? && !self.shutdown {
+        if power::is_alive(context, instance)? && !self.shutdown && instance.hypervisor != "kvm" {
             let text = format!(
-                "Instance {} is running, and this version takes no snapshots: export it with shutdown",
-                instance.name
+                "Instance {} is running, and hypervisor {} copies no disks meanwhile: export it with shutdown",
+                instance.name, instance.hypervisor
             );
             return Err(Exception::prereq(text, ErrorCode::WrongState).into());
         }
@@ -97,13 +99,17 @@ impl LogicalUnit for BackupExport {
         let name = &instance.name;
         let was_alive = power::is_alive(context, &instance)?;
         context.point_of_no_return().await?;
-        if was_alive {
+        let stops = was_alive && self.shutdown;
+        if stops {
             context.say(format!("Shutting down instance {name}")).await;
             power::stopped(context, &instance, self.shutdown_timeout.0).await?;
         }
-        let exported = exported(context, &instance, &to).await?;
+        let exported = match was_alive && !stops {
+            true => exported_alive(context, &instance, &to).await?,
+            false => exported(context, &instance, &to, None).await?,
+        };
         // It runs again whether or not there is an export now.
-        if was_alive && !(self.remove_instance && exported.is_ok()) {
+        if stops && !(self.remove_instance && exported.is_ok()) {
             context.say(format!("Starting instance {name}")).await;
             failover::started(context, uuid, instance.primary_node.clone()).await?;
         }
@@ -123,26 +129,94 @@ impl LogicalUnit for BackupExport {
     }
 }
 
-/// Makes the export of an instance that does not run; gives how many disks it has.
+/// Makes the export of an instance that runs: a copy of its disks on its own node, as of one moment, is carried.
+async fn exported_alive(
+    context: &mut Context,
+    instance: &Instance,
+    to: &NodeName,
+) -> Result<Result<usize, Exception>, Failure> {
+    let (from, name) = (instance.primary_node.clone(), instance.name.clone());
+    context.say(format!("Copying the disks of {name} on {from}, as they are now")).await;
+    if let Err(not) = agent::call(context, &from, ExportBegin { name: name.clone() }).await? {
+        return Ok(Err(not.exception(&format!("Could not begin an export on {from}"))));
+    }
+    let disks = instance.disks.iter().enumerate();
+    let snapshot = ExportSnapshot {
+        name: name.clone(),
+        uuid: instance.uuid,
+        run: instance.runs,
+        disks: disks.map(|(place, disk)| (*disk, description::dump(place))).collect(),
+    };
+    let exported = match agent::call(context, &from, snapshot).await? {
+        Ok(()) => exported(context, instance, to, Some(&from)).await?,
+        Err(not) => Err(not.exception(&format!("Could not copy the disks of {name}"))),
+    };
+    if *to != from || exported.is_err() {
+        abandoned(context, &from, &name).await?;
+    }
+    Ok(exported)
+}
+
+/// Removes what was begun of an export on a node.
+async fn abandoned(
+    context: &mut Context,
+    node: &NodeName,
+    name: &InstanceName,
+) -> Result<(), Failure> {
+    if let Err(not) = agent::call(context, node, ExportAbandon { name: name.clone() }).await? {
+        let text = format!("What was begun of the export stays on {node}: {}", not.why);
+        context.say(warning(&text)).await;
+    }
+    Ok(())
+}
+
+/// Makes an export of disks that do not change, or of their copies on a node; gives how many there are.
 async fn exported(
     context: &mut Context,
     instance: &Instance,
     to: &NodeName,
+    copied: Option<&NodeName>,
+) -> Result<Result<usize, Exception>, Failure> {
+    let name = instance.name.clone();
+    let is_begun = copied == Some(to);
+    if !is_begun
+        && let Err(not) = agent::call(context, to, ExportBegin { name: name.clone() }).await?
+    {
+        return Ok(Err(not.exception(&format!("Could not begin an export on {to}"))));
+    }
+    let filled = filled(context, instance, to, copied).await?;
+    if filled.is_err() && !is_begun {
+        abandoned(context, to, &name).await?;
+    }
+    Ok(filled)
+}
+
+/// Fills an export that was begun, and makes it whole.
+async fn filled(
+    context: &mut Context,
+    instance: &Instance,
+    to: &NodeName,
+    copied: Option<&NodeName>,
 ) -> Result<Result<usize, Exception>, Failure> {
     let (config, name) = (context.config(), instance.name.clone());
     let settings = config.settings_of(instance);
     let disks: Vec<Disk> = config.disks_of(instance).map(|disk| disk.as_ref().clone()).collect();
     let from = instance.primary_node.clone();
-    if let Err(not) = agent::call(context, to, ExportBegin { name: name.clone() }).await? {
-        return Ok(Err(not.exception(&format!("Could not begin an export on {to}"))));
-    }
-    for (place, disk) in disks.iter().enumerate() {
+    for (place, disk) in disks.iter().enumerate().filter(|_| copied != Some(to)) {
         context.say(format!("Exporting disk/{place} from {from} to {to}")).await;
-        let volume = Volume::Disk(launch::disk(disk, &settings));
-        let source = Place { node: from.clone(), volume };
-        let file = description::dump(place);
-        let volume = Volume::Export { name: name.clone(), file, whole: false };
-        let export = Place { node: to.clone(), volume };
+        let export = |node: &NodeName| {
+            let file = description::dump(place);
+            let volume = Volume::Export { name: name.clone(), file, whole: false };
+            Place { node: node.clone(), volume }
+        };
+        let source = match copied {
+            Some(node) => export(node),
+            None => {
+                let volume = Volume::Disk(launch::disk(disk, &settings));
+                Place { node: from.clone(), volume }
+            }
+        };
+        let export = export(to);
         if let Err(not) = carried(context, source, export, &format!("disk/{place}")).await? {
             let failed = not.exception(&format!("Could not export disk/{place}"));
             return Ok(Err(failed));

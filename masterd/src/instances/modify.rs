@@ -41,7 +41,7 @@ impl LogicalUnit for InstanceSetParams {
         let config = context.config();
         let instance = config.instance_with(&self.instance_name, self.instance_uuid.as_deref())?;
         power::is_whole(instance)?;
-        let around = around(context, instance, &self);
+        let around = around(context, instance, self);
         if self.hotplug && !around.plugs {
             let text =
                 format!("Hotplug is not possible: instance {} is not running", instance.name);

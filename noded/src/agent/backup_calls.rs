@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rpc::calls::{
-    ExportBegin, ExportDescribe, ExportFinish, ExportRemove, VOLUME_PIECE_BYTES, Volume,
-    VolumeCopy, VolumePiece, VolumeRead, VolumeWrite,
+    ExportAbandon, ExportBegin, ExportDescribe, ExportFinish, ExportRemove, ExportSnapshot,
+    VOLUME_PIECE_BYTES, Volume, VolumeCopy, VolumePiece, VolumeRead, VolumeWrite,
 };
 use rpc::{Failure, FailureKind};
 use stdx::daemon::chain;
@@ -70,6 +70,23 @@ impl Agent {
 
     pub(super) async fn export_describe(&self, call: ExportDescribe) -> Result<String, Failure> {
         self.with_exports(move |exports, _| exports.description(&call.name)).await
+    }
+
+    pub(super) async fn export_snapshot(&self, call: ExportSnapshot) -> Result<(), Failure> {
+        let ExportSnapshot { name, uuid, run, disks } = call;
+        let open = move |exports: &Exports, storage: &Storage| {
+            disks
+                .iter()
+                .map(|(disk, file)| Ok((*disk, exports.file(storage, &name, file)?)))
+                .collect::<Result<Vec<_>, VirtError>>()
+        };
+        let files = self.with_exports(open).await?;
+        let copied = self.instances.snapshot(uuid, run, files).await;
+        copied.map(drop).map_err(|error| Failure::failed(chain(&error)))
+    }
+
+    pub(super) async fn export_abandon(&self, call: ExportAbandon) -> Result<(), Failure> {
+        self.with_exports(move |exports, _| exports.abandon(&call.name)).await
     }
 
     pub(super) async fn export_remove(&self, call: ExportRemove) -> Result<bool, Failure> {

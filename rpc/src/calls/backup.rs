@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use model::InstanceName;
 use model::instance::launch::DiskLaunch;
+use model::{InstanceName, Uuid};
 
 /// Most bytes of one piece of a volume: its answer is far below what a bulk call carries.
 pub const VOLUME_PIECE_BYTES: usize = 4 * 1024 * 1024;
@@ -81,6 +81,25 @@ pub struct ExportFinish {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportDescribe {
+    pub name: InstanceName,
+}
+
+/// Parameters of `export_snapshot`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportSnapshot {
+    pub name: InstanceName,
+    /// The instance, and its run.
+    pub uuid: Uuid,
+    pub run: u64,
+    /// Disks, each with the name of its file in the export.
+    pub disks: Vec<(Uuid, String)>,
+}
+
+/// Parameters of `export_abandon`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportAbandon {
     pub name: InstanceName,
 }
 

@@ -184,7 +184,7 @@ fn a_guest_outlives_its_agent() {
     assert_eq!(Process::of(process), None, "it has ended");
     cluster.gnt("instance startup web1").ok();
     node.wait_for_console("web1", "GUEST runs", 3);
-    // One that dies is started again, by the reconciler.
+    // The reconciler starts a guest again that dies.
     let process = node.process("web1");
     Process::of(process).unwrap().kill().unwrap();
     node.wait_for_console("web1", "GUEST runs", 4);
@@ -245,6 +245,8 @@ fn disks_and_cards_come_and_go_while_a_guest_runs() {
     let hot = modify("--hotplug --net 0:modify,mac=aa:00:00:00:00:03");
     assert!(hot.ok().contains("nic/0 -> hotplug:done"), "{hot:?}");
     has("vda=2097152 vdb=262144 aa:00:00:00:00:03");
+    copied_while_it_runs(&node);
+    assert_eq!(node.process("web1"), process);
     let files =
         || std::fs::read_dir(cluster.dir().join("disks/file/web1.example")).unwrap().count();
     let refused = modify("--disk 1:remove");
@@ -254,7 +256,7 @@ fn disks_and_cards_come_and_go_while_a_guest_runs() {
     assert!(removed.ok().contains("nic.0 -> hotplug:done"), "{removed:?}");
     has("vda=2097152");
     assert_eq!(files(), 1);
-    // What was removed is closed, so that its room is free.
+    // The file that was removed is closed, so that its room is free.
     let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
     let mut targets = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
     assert!(!targets.any(|target| target.to_string_lossy().ends_with("(deleted)")));
@@ -263,6 +265,30 @@ fn disks_and_cards_come_and_go_while_a_guest_runs() {
     let down = modify("--hotplug --disk 1:add,size=64M");
     assert!(down.failed(1).contains("Hotplug is not possible"), "{down:?}");
     cluster.gnt("instance remove -f --shutdown-timeout 0 web1").ok();
+}
+
+/// The disks of a guest that goes on are exported twice, the second time with other content.
+fn copied_while_it_runs(node: &Node) {
+    let cluster = &node.cluster;
+    let directory = cluster.dir().join("disks/file/web1.example");
+    let disks = || std::fs::read_dir(&directory).unwrap().flatten().map(|entry| entry.path());
+    let first = disks().max_by_key(|disk| disk.metadata().unwrap().len()).unwrap();
+    let export = cluster.master.layout().exports();
+    for mark in [b"GANTRY-image3", b"GANTRY-image4"] {
+        let disk = File::options().write(true).open(&first).unwrap();
+        disk.write_all_at(mark, 0).unwrap();
+        let told = cluster.gnt(&format!("backup export -n {MASTER} --noshutdown web1"));
+        assert!(told.ok().contains("as they are now"), "{told:?}");
+        let mut had = vec![0; mark.len()];
+        let copy = File::open(export.join("web1.example/disk0.raw")).unwrap();
+        copy.read_exact_at(&mut had, 0).unwrap();
+        assert_eq!(had, mark);
+        let blocks = std::os::unix::fs::MetadataExt::blocks(&copy.metadata().unwrap());
+        assert!(blocks * 512 < 1 << 20, "{blocks} blocks, where holes stay holes");
+    }
+    let second = std::fs::metadata(export.join("web1.example/disk1.raw")).unwrap().len();
+    assert_eq!(second, 128 << 20);
+    assert_eq!(std::fs::read_dir(&export).unwrap().count(), 1, "nothing is half made");
 }
 
 /// A descriptor of firmware, as its packages have them, for the agent of a node.

@@ -1,16 +1,18 @@
-//! The instances that are guests of QEMU: their life in the records, and their consoles.
+//! The instances that are guests of QEMU: their life in the records, their devices, copies of their disks, and
+//! their consoles.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::time::Duration;
 
 use model::Uuid;
-use model::instance::launch::Launch;
+use model::instance::launch::{Launch, NicLaunch};
 use model::instance::state::Seen;
 
 use super::{Instances, Told, begun, refused};
 use crate::VirtError;
 use crate::console::{self, Output};
-use crate::kvm::{self, Guest, Kvm, Standing};
+use crate::kvm::{self, Change, Guest, Kvm, NotPlugged, Standing};
 use crate::records::io;
 use crate::runs::Record;
 
@@ -145,6 +147,59 @@ impl Instances {
                 _ => self.disconnect(&record).await,
             }
         }
+    }
+
+    /// Changes the devices of a run; gives those with which that failed.
+    ///
+    /// # Errors
+    /// It does not live, or does not tell what it has.
+    pub async fn plug(
+        &self,
+        uuid: Uuid,
+        run: u64,
+        change: Change,
+    ) -> Result<(Told, Vec<NotPlugged>), VirtError> {
+        let _turn = self.turn(uuid).await;
+        let mut record = self.0.runs.lock().alive(uuid, run)?.clone();
+        let Some(had) = record.launch.clone() else { return Ok((self.word(uuid)?, Vec::new())) };
+        // Cards that come are on record first, so that what is made for them is removed with the run.
+        let known = |nic: &&NicLaunch| !had.nics.iter().any(|one| one.uuid == nic.uuid);
+        let new: Vec<NicLaunch> = change.nics.iter().filter(known).cloned().collect();
+        if !new.is_empty() {
+            let with = [had.nics.as_slice(), &new].concat();
+            record.launch = Some(Launch { nics: with, ..had.clone() });
+            self.put(record.clone())?;
+        }
+        let not = match self.guest_of(uuid) {
+            Some(guest) => self.0.kvm.plug(&guest, &had, &change).await?,
+            None => Vec::new(),
+        };
+        let failed = |uuid: Uuid| not.iter().any(|(device, _)| *device == uuid);
+        record.launch = Some(kvm::after(had, change, failed));
+        Ok((self.put(record)?, not))
+    }
+
+    /// Copies disks of a run into files, all as of one moment, while it goes on.
+    ///
+    /// # Errors
+    /// It does not live, or there is no whole copy.
+    pub async fn snapshot(
+        &self,
+        uuid: Uuid,
+        run: u64,
+        disks: Vec<(Uuid, File)>,
+    ) -> Result<Told, VirtError> {
+        let instances = self.clone();
+        self.to_its_end("copy of an instance's disks", async move {
+            // The instance may be ended meanwhile: so its turn is not held.
+            let record = instances.0.runs.lock().alive(uuid, run)?.clone();
+            let what = "copy disks while they are written";
+            let hypervisor = record.hypervisor().unwrap_or_default().to_owned();
+            let guest = instances.guest_of(uuid).ok_or(VirtError::NotYet { hypervisor, what })?;
+            Kvm::snapshot(&guest, &record.name, disks).await?;
+            instances.word(uuid)
+        })
+        .await
     }
 
     /// Reads the console of an instance from a place on; if it said nothing new, it waits.

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixListener;
 
 use super::*;
+use crate::Change;
 
 fn launch(number: u128, run: u64) -> Launch {
     Launch {

@@ -124,7 +124,7 @@ fn listed(directory: &Path) -> Vec<(PathBuf, &Path)> {
     described.map(|path| (path, directory)).collect()
 }
 
-/// A descriptor. One that does not read is of firmware that is not known here, or none.
+/// A descriptor; none where it does not read, as its firmware is not known here then.
 fn read(path: &Path) -> Option<Descriptor> {
     let length = std::fs::metadata(path).ok()?.len();
     if length > DESCRIPTOR_BYTES_MAX {

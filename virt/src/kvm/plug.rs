@@ -237,7 +237,7 @@ async fn unplug(
 }
 
 /// Closes the content of a disk that no device shows any more.
-async fn release(guest: &Guest, name: &str, set: Option<u64>) {
+pub(super) async fn release(guest: &Guest, name: &str, set: Option<u64>) {
     let file = file_name(name);
     let set = match (set, guest.ask("query-named-block-nodes", json!({"flat": true})).await) {
         (Some(set), _) => Some(set),

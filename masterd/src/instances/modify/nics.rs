@@ -1,11 +1,10 @@
 //! Core: changes of an instance's NICs.
 
-use model::instance::Nic;
 use model::instance::record::NICS_MAX;
+use model::instance::{InstanceSettings, Nic};
 use model::opcode::InstanceSetParams;
 use model::opcode::instance::DeviceVerb;
 use model::{Exception, MacAddress, Uuid};
-use serde_json::Value;
 
 use super::decide::{Around, Changed};
 use super::order::{Device, new_place, place, takes_none};
@@ -53,16 +52,7 @@ pub(super) fn change(
                     devices::Around { config, group, settings, conflicts_check, seed, given };
                 let wanted = devices::nic(&parameters, devices::new_nic(uuid), surroundings)?;
                 let nic = claimed(&mut after, wanted, around, seed, changed)?;
-                let of = |name: &str| settings.nic_of(&nic).remove(name).unwrap_or_default();
-                let told = format!(
-                    "add:mac={},ip={},mode={},link={},network={}",
-                    nic.mac,
-                    nic.ip.map_or_else(|| "None".to_owned(), |ip| ip.to_string()),
-                    text(&of("mode")),
-                    text(&of("link")),
-                    nic.network.as_ref().map_or("None", |name| name.as_str()),
-                );
-                changed.told.push((format!("nic.{at}"), told.into()));
+                changed.told.push((format!("nic.{at}"), described(&nic, settings).into()));
                 changed.devices.push((format!("nic.{at}"), nic.uuid));
                 nics.insert(at, nic);
             }
@@ -108,8 +98,17 @@ pub(super) fn change(
     Ok(())
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+/// A new NIC, in Ganeti's words.
+fn described(nic: &Nic, settings: &InstanceSettings) -> String {
+    let of = |name: &str| settings.nic_of(nic).remove(name).unwrap_or_default();
+    format!(
+        "add:mac={},ip={},mode={},link={},network={}",
+        nic.mac,
+        nic.ip.map_or_else(|| "None".to_owned(), |ip| ip.to_string()),
+        of("mode").as_str().unwrap_or_default(),
+        of("link").as_str().unwrap_or_default(),
+        nic.network.as_ref().map_or("None", |name| name.as_str()),
+    )
 }
 
 /// A NIC with the address that it claimed.

@@ -307,7 +307,7 @@ fn what_a_run_leaves_goes_with_it_however_it_ends() {
         let is_alive = |_: &u64| instances.since(None).instances[0].seen.is_alive();
         news.wait_for(|number| !is_alive(number)).await.unwrap();
         has(0);
-        // One that does not start.
+        // A guest does not start.
         let mut wrong = Launch { run: 3, ..launch };
         wrong.hvparams.insert("kvm_extra".to_owned(), "-no-such-option".into());
         instances.start(wrong).await.unwrap_err();

@@ -19,7 +19,7 @@ pub(super) enum Step<'a> {
     Resize(&'a DiskLaunch),
 }
 
-/// What is to change of the devices of a run; others stay as they are.
+/// A change of the devices of a run; others stay as they are.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Change {
     /// Disks and cards that it is to have.
@@ -29,8 +29,8 @@ pub struct Change {
     pub without: Vec<Uuid>,
 }
 
-/// The steps of a change for a guest that has the devices `present`, and was told `had` of them. Those that leave
-/// come first.
+/// The steps of a change for a guest that has the devices `present`, and was told `had` of them. Devices
+/// leave first.
 ///
 /// A card that changes leaves and comes back: its guest sees another one.
 pub(super) fn steps<'a>(

@@ -36,7 +36,7 @@ const REFUSED_LATER: &str = "newer systems refuse that";
 /// How the validators of both major versions tell of a key that there is not.
 const UNKNOWN: [&str; 2] = ["unused key", "unrecognized key"];
 
-/// What the validator adds where it cannot look for such keys, as in a section that is `null`.
+/// The validator adds this where it cannot look for such keys, as in a section that is `null`.
 const CANNOT_TELL: &str = "unused keys may not be reported";
 
 /// A configuration with every key of version 3.
