@@ -124,8 +124,9 @@ fn directories() -> String {
     // Files have a dot in their names.
     let is_directory = |path: &&str| {
         let name = path.rsplit('/').next().unwrap_or_default();
-        // The agent makes these when it first starts.
-        !name.contains('.') && !["ssconf", "blobs", "host-network", "instances"].contains(&name)
+        // The agent makes these when it first starts, and the last is a program of the operator's.
+        let absent = ["ssconf", "blobs", "host-network", "instances", "nic-hook"];
+        !name.contains('.') && !absent.contains(&name)
     };
     let rows = Layout::TABLE.iter().filter(|(path, ..)| is_directory(path));
     rows.map(|(path, owner, mode, _)| {
@@ -144,6 +145,7 @@ mod tests {
         assert!(lines.contains("/var/lib/gantry/node gantry-node gantry-daemons 751\n"), "{lines}");
         assert!(lines.contains("/etc/gantry root root 755\n"), "{lines}");
         assert!(lines.contains("/etc/gantry/switch-programs root root 755\n"), "{lines}");
+        assert!(!lines.contains("nic-hook"), "{lines}");
         assert!(!lines.contains(".pem") && !lines.contains(".log"), "{lines}");
     }
 
