@@ -206,6 +206,9 @@ fn disks_and_cards_come_and_go_while_a_guest_runs() {
     if let Some(why) = Wire::missing() {
         return tests::skip("cards that are plugged into a guest", why);
     }
+    if let Some(why) = needs::missing(&["nft"]) {
+        return tests::skip("cards that are plugged into a guest", &why);
+    }
     let wire = Wire::new();
     let Some(node) = Node::begin(Some(&wire)) else { return };
     let cluster = &node.cluster;
