@@ -89,7 +89,6 @@ struct Inner {
 pub(crate) type Told = (SightsKnown, Sight);
 
 impl Instances {
-    /// Those whose records lie in `directory`, in the boot `boot_id` of the node: what lived in another
     /// Those with records at these paths, in the boot `boot_id` of the node: what lived in another boot has
     /// ended. Guests that live are taken over from an earlier life of the agent.
     ///

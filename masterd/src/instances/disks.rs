@@ -82,7 +82,7 @@ impl LogicalUnit for InstanceGrowDisk {
             })
             .await?;
         if power::is_alive(context, &instance).unwrap_or(true) {
-            let why = match plug(context, &instance, &[uuid], &[]).await? {
+            let why = match plug(context, &instance, &[uuid]).await? {
                 Ok(failed) => failed.into_iter().next().map(|(_, why)| why),
                 Err(not) => Some(not.why),
             };

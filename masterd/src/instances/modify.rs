@@ -91,7 +91,7 @@ impl LogicalUnit for InstanceSetParams {
             }
             removed(context, &before, &decided.removed).await?;
         }
-        let (gone, devices) = (decided.gone(), decided.devices);
+        let devices = decided.devices;
         let runtime_mem = self.runtime_mem;
         let devices_alone =
             self.hvparams.is_empty() && self.beparams.is_empty() && self.osparams.is_empty();
@@ -114,7 +114,7 @@ impl LogicalUnit for InstanceSetParams {
             changes.push(("runtime_memory".to_owned(), memory.0.into()));
         }
         let is_done = match plugs {
-            true => plug::plugged(context, &instance, (&devices, &gone), &mut changes).await?,
+            true => plug::plugged(context, &instance, &devices, &mut changes).await?,
             false => false,
         };
         let is_live = is_done && devices_alone;
@@ -151,9 +151,11 @@ async fn taken_out(
     instance: &Instance,
     disks: &[&Disk],
 ) -> Result<(), Failure> {
-    let without: Vec<Uuid> = disks.iter().map(|disk| disk.uuid).collect();
+    let leaving: Vec<Uuid> = disks.iter().map(|disk| disk.uuid).collect();
+    let mut without = instance.clone();
+    without.disks.retain(|disk| !leaving.contains(disk));
     let what = "Could not take the disk out of the running instance, so that nothing was changed";
-    match plug::plug(context, instance, &[], &without).await? {
+    match plug::plug(context, &without, &leaving).await? {
         Err(not) => Err(not.exception(what).into()),
         Ok(failed) => match failed.into_iter().next() {
             None => Ok(()),

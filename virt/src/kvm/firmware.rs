@@ -99,11 +99,11 @@ pub(super) fn wanted(
         "uefi-secure" => true,
         _ => return Ok(None),
     };
-    let mut all: Vec<(PathBuf, &Path)> = directories.iter().flat_map(|dir| listed(dir)).collect();
+    let mut all: Vec<PathBuf> = directories.iter().flat_map(|dir| listed(dir)).collect();
     // One with a name that was met before is another directory's, and is hidden by the first.
-    all.sort_by(|(one, _), (other, _)| one.file_name().cmp(&other.file_name()));
-    all.dedup_by(|(later, _), (first, _)| later.file_name() == first.file_name());
-    let firmware = all.iter().filter_map(|(path, _)| read(path)?.firmware(is_secure));
+    all.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
+    all.dedup_by(|later, first| later.file_name() == first.file_name());
+    let firmware = all.iter().filter_map(|path| read(path)?.firmware(is_secure));
     let there = |firmware: &Firmware| firmware.code.is_file() && firmware.template.is_file();
     match firmware.into_iter().find(there) {
         Some(firmware) => Ok(Some(firmware)),
@@ -117,11 +117,10 @@ pub(super) fn wanted(
     }
 }
 
-fn listed(directory: &Path) -> Vec<(PathBuf, &Path)> {
+fn listed(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path()).take(DESCRIPTORS_MAX);
-    let described = paths.filter(|path| path.extension().is_some_and(|end| end == "json"));
-    described.map(|path| (path, directory)).collect()
+    paths.filter(|path| path.extension().is_some_and(|end| end == "json")).collect()
 }
 
 /// A descriptor; none where it does not read, as its firmware is not known here then.

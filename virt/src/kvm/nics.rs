@@ -144,7 +144,7 @@ impl Nics {
             }
             Place::Routed { address, table } => {
                 kernel::up(handle, index).await.map_err(fault)?;
-                let routed = kernel::route(handle, (name, index), *address, *table).await;
+                let routed = kernel::route(handle, name, index, *address, *table).await;
                 routed.map_err(|error| format!("route to {address}: {}", told(error)))
             }
         }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::guest::Guest;
+use super::nics::Card;
 use super::parts::{self, Place, card_id, disk_id, file_name, net_id, node_name};
 use super::words::Filled;
 use super::{Kvm, VHOST_NET};
@@ -25,7 +26,7 @@ use crate::qmp::QmpError;
 use crate::records::io as failed;
 pub use steps::Change;
 pub(crate) use steps::after;
-use steps::{Step, descriptors, free_port, steps};
+use steps::{Step, descriptors, devices, free_port, steps};
 
 /// How long guests may take to let go of devices: Linux presses the button of a port for 5 s.
 const UNPLUG: Duration = Duration::from_secs(30);
@@ -47,11 +48,12 @@ impl Kvm {
         change: &Change,
     ) -> Result<Vec<NotPlugged>, VirtError> {
         let mut not = Vec::new();
-        let all = steps(&present(guest).await?, had, change);
+        let there = present(guest).await?;
+        let all = steps(&there, had, change);
         let (leaving, coming): (Vec<Step<'_>>, Vec<_>) = all
             .into_iter()
             .partition(|step| matches!(step, Step::UnplugDisk(_) | Step::UnplugCard(_)));
-        unplug(guest, &leaving, &mut not).await?;
+        unplug(guest, &there, &leaving, &mut not).await?;
         let is_gone = |nic: &&NicLaunch| {
             let left = leaving.contains(&Step::UnplugCard(nic.uuid));
             left && !not.iter().any(|(uuid, _)| *uuid == nic.uuid)
@@ -79,15 +81,11 @@ impl Kvm {
         disk: &DiskLaunch,
     ) -> Result<(), VirtError> {
         let p = Filled(&had.hvparams);
-        let refused = |why: String| VirtError::Refused {
-            what: "plug a disk into",
-            name: had.name.clone(),
-            why,
-        };
+        let refused = refused("plug a disk into", had);
         let (mut device, place) =
             parts::disk(p, disk).map_err(|error| refused(error.to_string()))?;
         match place {
-            Place::Port => at_free_port(guest, &mut device).await?.map_err(refused)?,
+            Place::Port => at_free_port(guest, &mut device).await?.map_err(&refused)?,
             Place::Scsi => drop(device.insert("bus".to_owned(), "scsi.0".into())),
             Place::Ide => {
                 let why = "disks of kind ide come with the next start; others can be plugged in";
@@ -120,49 +118,78 @@ impl Kvm {
         nic: &NicLaunch,
     ) -> Result<(), VirtError> {
         let p = Filled(&had.hvparams);
-        let refused = |why: String| VirtError::Refused {
-            what: "plug a card into",
-            name: had.name.clone(),
-            why,
-        };
+        let refused = refused("plug a card into", had);
         let mut device = parts::card(p, nic).map_err(|error| refused(error.to_string()))?;
-        at_free_port(guest, &mut device).await?.map_err(refused)?;
+        at_free_port(guest, &mut device).await?.map_err(&refused)?;
         device.insert("romfile".to_owned(), "".into());
         let mut card = self.nics.card(had, nic).await?;
-        let (net, mut own, mut vhost) = (net_id(nic.uuid), Vec::new(), Vec::new());
-        while let Some(queue) = card.queue() {
-            own.push(given(guest, format!("{net}-{}", own.len()), queue).await?);
-        }
-        if super::host().vhost_net && parts::has_kernel_end(p) {
-            let path = Path::new(VHOST_NET);
-            for number in 0..own.len() {
-                let end = OpenOptions::new().read(true).write(true).open(path);
-                let end = end.map_err(failed("open", path))?.into();
-                vhost.push(given(guest, format!("{net}-vhost{number}"), end).await?);
-            }
-        }
-        let plural = if own.len() > 1 { "s" } else { "" };
-        let mut netdev = json!({"type": "tap", "id": net});
-        netdev[format!("fd{plural}")] = own.join(":").into();
-        if !vhost.is_empty() {
-            netdev["vhost"] = true.into();
-            netdev[format!("vhostfd{plural}")] = vhost.join(":").into();
-        }
-        guest.ask("netdev_add", netdev).await?;
-        let added = guest.ask("device_add", Value::Object(device)).await;
+        let net = net_id(nic.uuid);
+        let mut named = Vec::new();
+        let netdev = netdev(guest, &net, p, &mut card, &mut named).await;
+        drop(card);
+        let add = async {
+            guest.ask("netdev_add", netdev?).await?;
+            guest.ask("device_add", Value::Object(device)).await?;
+            Ok(())
+        };
+        let added: Result<(), VirtError> = add.await;
         if added.is_err() {
+            // The interface goes with its last descriptor; some of these may not be there.
             drop(guest.ask("netdev_del", json!({"id": net})).await);
+            for name in named {
+                drop(guest.ask("closefd", json!({"fdname": name})).await);
+            }
             self.nics.disconnect(&had.name, std::slice::from_ref(nic)).await;
         }
-        Ok(added.map(drop)?)
+        added
     }
 }
 
+fn refused(what: &'static str, had: &Launch) -> impl Fn(String) -> VirtError {
+    let name = had.name.clone();
+    move |why| VirtError::Refused { what, name: name.clone(), why }
+}
+
+/// Hands the descriptors of a card over, whose names are noted; gives what QEMU is to make of them.
+async fn netdev(
+    guest: &Guest,
+    net: &str,
+    p: Filled<'_>,
+    card: &mut Card,
+    named: &mut Vec<String>,
+) -> Result<Value, VirtError> {
+    while let Some(queue) = card.queue() {
+        given(guest, format!("{net}-{}", named.len()), queue, named).await?;
+    }
+    let queues = named.len();
+    if super::host().vhost_net && parts::has_kernel_end(p) {
+        let path = Path::new(VHOST_NET);
+        for number in 0..queues {
+            let end = OpenOptions::new().read(true).write(true).open(path);
+            let end = end.map_err(failed("open", path))?.into();
+            given(guest, format!("{net}-vhost{number}"), end, named).await?;
+        }
+    }
+    let (own, vhost) = named.split_at(queues);
+    let plural = if queues > 1 { "s" } else { "" };
+    let mut netdev = json!({"type": "tap", "id": net});
+    netdev[format!("fd{plural}")] = own.join(":").into();
+    if !vhost.is_empty() {
+        netdev["vhost"] = true.into();
+        netdev[format!("vhostfd{plural}")] = vhost.join(":").into();
+    }
+    Ok(netdev)
+}
+
 /// The identities of all devices of a guest that have one.
+///
+/// # Errors
+/// QEMU does not tell them: a device that is not named is taken for gone, and its file may be removed then.
 async fn present(guest: &Guest) -> Result<BTreeSet<String>, QmpError> {
-    let told = guest.ask("qom-list", json!({"path": "/machine/peripheral"})).await?;
-    let all = told.as_array().into_iter().flatten();
-    Ok(all.filter_map(|device| Some(device["name"].as_str()?.to_owned())).collect())
+    let command = "qom-list";
+    let told = guest.ask(command, json!({"path": "/machine/peripheral"})).await?;
+    let odd = || QmpError::Refused { command: command.to_owned(), why: format!("it says {told}") };
+    devices(&told).ok_or_else(odd)
 }
 
 /// Puts a device into the first free port; gives why there is none.
@@ -181,6 +208,7 @@ async fn at_free_port(
 /// Has a guest let go of devices, all at the same time.
 async fn unplug(
     guest: &Guest,
+    there: &BTreeSet<String>,
     leaving: &[Step<'_>],
     not: &mut Vec<NotPlugged>,
 ) -> Result<(), QmpError> {
@@ -193,6 +221,7 @@ async fn unplug(
         };
         // The guest of an older agent has another name for the host's end of a card.
         let net = match step {
+            Step::UnplugCard(_) if !there.contains(&id) => Some(net_id(uuid)),
             Step::UnplugCard(_) => {
                 let path = format!("/machine/peripheral/{id}");
                 let told =
@@ -201,6 +230,10 @@ async fn unplug(
             }
             _ => None,
         };
+        if !there.contains(&id) {
+            asked.push((uuid, id, net));
+            continue;
+        }
         match guest.ask("device_del", json!({"id": id})).await {
             Ok(_) => asked.push((uuid, id, net)),
             // It was asked before, and the guest has not answered yet.
@@ -218,7 +251,11 @@ async fn unplug(
         for (uuid, id, net) in asked {
             match net {
                 _ if present.contains(&id) => waiting.push((uuid, id, net)),
-                Some(net) => drop(guest.ask("netdev_del", json!({"id": net})).await?),
+                Some(net) => {
+                    if let Err(error) = guest.ask("netdev_del", json!({"id": net})).await {
+                        tracing::info!(net, %error, "the host's end of a card is not closed");
+                    }
+                }
                 None => release(guest, &node_name(uuid), None).await,
             }
         }
@@ -261,8 +298,14 @@ async fn resize(guest: &Guest, disk: &DiskLaunch) -> Result<(), VirtError> {
     Ok(guest.ask("block_resize", size).await.map(drop)?)
 }
 
-/// Hands a descriptor over under a name.
-async fn given(guest: &Guest, name: String, descriptor: OwnedFd) -> Result<String, QmpError> {
+/// Hands a descriptor over under a name, which is noted.
+async fn given(
+    guest: &Guest,
+    name: String,
+    descriptor: OwnedFd,
+    named: &mut Vec<String>,
+) -> Result<(), QmpError> {
     guest.give("getfd", json!({"fdname": name}), descriptor).await?;
-    Ok(name)
+    named.push(name);
+    Ok(())
 }

@@ -42,7 +42,8 @@ fn qemu() -> Result<String, String> {
     nobody.args(NOBODY).arg(&qemu).arg("--version");
     match nobody.output() {
         Ok(output) if output.status.success() => Ok(qemu.display().to_string()),
-        _ => Err("only root may give a guest's process another user".to_owned()),
+        _ => Err("a guest's process is nobody in particular, and nobody may not run QEMU here"
+            .to_owned()),
     }
 }
 
@@ -54,7 +55,7 @@ fn live(play: &Play, parts: &Parts, qemu: &str) -> Result<(), DemoError> {
             .map_err(|error| DemoError::Write { path: path.to_owned(), error })
     };
     std::fs::create_dir_all(&disks)
-        .map_err(|error| DemoError::Start { command: "mkdir".to_owned(), error })?;
+        .map_err(|error| DemoError::Write { path: disks.clone(), error })?;
     write(&list, &format!("{}\n", disks.display()))?;
     let directory = disks.join("file").display().to_string();
     let modify = ["cluster", "modify", "--enabled-hypervisors", "kvm,fake"];

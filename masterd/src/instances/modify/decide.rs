@@ -8,7 +8,7 @@ use model::instance::settings::{Told, memory_fits, with_memory};
 use model::instance::state::{AdminState, AdminStateSource};
 use model::instance::{Disk, Instance};
 use model::opcode::InstanceSetParams;
-use model::{Exception, Timestamp, Uuid};
+use model::{Exception, Timestamp};
 use serde_json::Value;
 
 use super::plug::Device;
@@ -61,15 +61,6 @@ impl Changed {
     pub(super) fn leaving(&self) -> impl Iterator<Item = &Disk> {
         let detached = self.modified.iter().filter(|disk| disk.instance.is_none());
         self.removed.iter().chain(detached)
-    }
-
-    /// Devices that are not the instance's any more.
-    pub(super) fn gone(&self) -> Vec<Uuid> {
-        let stays = |uuid: &Uuid| {
-            self.instance.disks.contains(uuid)
-                || self.instance.nics.iter().any(|nic| nic.uuid == *uuid)
-        };
-        self.devices.iter().map(|(_, uuid)| *uuid).filter(|uuid| !stays(uuid)).collect()
     }
 
     fn tell(&mut self, name: impl Into<String>, value: impl Into<Value>) {

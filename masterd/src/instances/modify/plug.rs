@@ -12,7 +12,8 @@ use crate::units::{Context, Failure};
 /// A device that changes: its name among the changes that the client is told, and its identity.
 pub(super) type Device = (String, Uuid);
 
-/// Has the run of an instance be as its record about these devices; gives those with which that failed.
+/// Has the run of an instance be as this record about some devices, which come, change or leave; gives those with
+/// which that failed.
 ///
 /// # Errors
 /// The outer one: the master is ending. The inner one: nobody knows whether it was done.
@@ -20,16 +21,20 @@ pub(in crate::instances) async fn plug(
     context: &mut Context,
     instance: &Instance,
     about: &[Uuid],
-    without: &[Uuid],
 ) -> Result<Result<Vec<(Uuid, String)>, NotDone>, Failure> {
-    let all = launch::launch(&context.config(), instance);
-    let concerns = |uuid: Uuid| about.contains(&uuid) && !without.contains(&uuid);
+    let mut all = launch::launch(&context.config(), instance);
+    all.disks.retain(|disk| about.contains(&disk.uuid));
+    all.nics.retain(|nic| about.contains(&nic.uuid));
+    let stays = |uuid: &Uuid| {
+        all.disks.iter().any(|disk| disk.uuid == *uuid)
+            || all.nics.iter().any(|nic| nic.uuid == *uuid)
+    };
     let call = InstancePlug {
         uuid: instance.uuid,
         run: instance.runs,
-        disks: all.disks.into_iter().filter(|disk| concerns(disk.uuid)).collect(),
-        nics: all.nics.into_iter().filter(|nic| concerns(nic.uuid)).collect(),
-        without: without.to_vec(),
+        without: about.iter().copied().filter(|uuid| !stays(uuid)).collect(),
+        disks: all.disks,
+        nics: all.nics,
     };
     let node = &instance.primary_node;
     Ok(agent::call(context, node, call).await?.map(|InstancePlugged { seen, failed }| {
@@ -43,7 +48,7 @@ pub(in crate::instances) async fn plug(
 pub(super) async fn plugged(
     context: &mut Context,
     instance: &Instance,
-    (devices, gone): (&[Device], &[Uuid]),
+    devices: &[Device],
     changes: &mut Vec<(String, Value)>,
 ) -> Result<bool, Failure> {
     if devices.is_empty() {
@@ -51,7 +56,7 @@ pub(super) async fn plugged(
     }
     context.say(info("Trying to hotplug device...")).await;
     let about: Vec<Uuid> = devices.iter().map(|(_, uuid)| *uuid).collect();
-    let failed = match plug(context, instance, &about, gone).await? {
+    let failed = match plug(context, instance, &about).await? {
         Ok(failed) => failed,
         Err(not) => about.iter().map(|uuid| (*uuid, not.why.clone())).collect(),
     };

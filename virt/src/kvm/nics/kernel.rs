@@ -121,7 +121,8 @@ pub(super) async fn up(handle: &Handle, index: u32) -> Result<(), Error> {
 /// Routes an address to an interface, which is up, and packets of the interface by the table.
 pub(super) async fn route(
     handle: &Handle,
-    (name, index): (&str, u32),
+    name: &str,
+    index: u32,
     address: IpAddr,
     table: u32,
 ) -> Result<(), Error> {

@@ -14,10 +14,19 @@ use tokio::process::Command;
 
 use super::plan::{self, CardPlan, Place, parameter};
 
-/// How long `nft` may take: a transaction of a table takes some ms, also beside a thousand others.
-const FILTER_TIME: Duration = Duration::from_secs(10);
-/// How long `ovs-vsctl` may wait until the switch has done what the database says; it takes less than 1 s.
-const SWITCH_TIME: Duration = Duration::from_secs(10);
+/// A program of a package, with the time that it has.
+#[derive(Debug, Clone, Copy)]
+struct Tool {
+    program: &'static str,
+    package: &'static str,
+    time: Duration,
+}
+
+/// A transaction of a table takes some ms, also beside a thousand others.
+const NFT: Tool = Tool { program: "nft", package: "nftables", time: Duration::from_secs(10) };
+/// It waits until the switch has done what the database says, which takes less than 1 s.
+const OVS_VSCTL: Tool =
+    Tool { program: "ovs-vsctl", package: "openvswitch-switch", time: Duration::from_secs(10) };
 /// The time after which it ends by itself: longer, for an agent that was ended meanwhile.
 const SWITCH_ENDS: &str = "--timeout=15";
 /// How long the operator's program may take: a start of a guest waits for it.
@@ -76,10 +85,7 @@ impl Programs {
 
     /// Has `nft` do a transaction.
     pub(super) async fn filter(&self, rules: &str) -> Result<(), Trouble> {
-        let mut command = self.command("nft");
-        command.args(["-f", "-"]);
-        let done = self.run(("nft", "nftables"), command, rules, FILTER_TIME);
-        done.await.map(drop)
+        self.run(NFT, &["-f", "-"], rules).await.map(drop)
     }
 
     /// Makes the interface of a card a port of its bridge of Open vSwitch.
@@ -102,7 +108,7 @@ impl Programs {
         words.extend(columns.iter().map(String::as_str));
         let ended = self.switch(&words).await?;
         if ended.complained.contains(SWITCH_REFUSES) {
-            return Err(refuses("ovs-vsctl", &ended));
+            return Err(refuses(OVS_VSCTL.program, &ended));
         }
         Ok(())
     }
@@ -113,9 +119,7 @@ impl Programs {
     }
 
     async fn switch(&self, words: &[&str]) -> Result<Ended, Trouble> {
-        let mut command = self.command("ovs-vsctl");
-        command.arg(SWITCH_ENDS).arg("--").args(words);
-        self.run(("ovs-vsctl", "openvswitch-switch"), command, "", SWITCH_TIME).await
+        self.run(OVS_VSCTL, &[&[SWITCH_ENDS, "--"], words].concat(), "").await
     }
 
     /// Tells the operator's program of a card, where there is one.
@@ -141,19 +145,10 @@ impl Programs {
         if ended.status.success() { Ok(()) } else { Err(refuses(&program, &ended)) }
     }
 
-    fn command(&self, program: &str) -> Command {
+    async fn run(&self, tool: Tool, words: &[&str], question: &str) -> Result<Ended, Trouble> {
+        let Tool { program, package, time } = tool;
         let mut command = Command::new(program);
-        command.env_clear().envs(&self.environment).current_dir("/");
-        command
-    }
-
-    async fn run(
-        &self,
-        (program, package): (&'static str, &'static str),
-        command: Command,
-        question: &str,
-        time: Duration,
-    ) -> Result<Ended, Trouble> {
+        command.args(words).env_clear().envs(&self.environment).current_dir("/");
         let ended = run_for_network(command, question.as_bytes(), limits(time)).await;
         let ended = ended.map_err(|error| match error {
             ProgramError::Run(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -41,17 +41,19 @@ pub(super) fn steps<'a>(
     let has_disk = |uuid: Uuid| present.contains(&disk_id(uuid));
     let has_card = |uuid: Uuid| present.contains(&card_id(uuid));
     let mut steps = Vec::new();
+    // A device that its guest let go of after its time has left something open, which goes now.
     for uuid in &change.without {
-        if has_disk(*uuid) {
+        if has_disk(*uuid) || had.disks.iter().any(|disk| disk.uuid == *uuid) {
             steps.push(Step::UnplugDisk(*uuid));
         }
-        if has_card(*uuid) {
+        if has_card(*uuid) || had.nics.iter().any(|nic| nic.uuid == *uuid) {
             steps.push(Step::UnplugCard(*uuid));
         }
     }
     let coming: Vec<&NicLaunch> =
         change.nics.iter().filter(|nic| !has_card(nic.uuid) || !had.nics.contains(nic)).collect();
-    let anew = coming.iter().filter(|nic| has_card(nic.uuid));
+    let was_there = |nic: &NicLaunch| had.nics.iter().any(|one| one.uuid == nic.uuid);
+    let anew = coming.iter().filter(|nic| has_card(nic.uuid) || was_there(nic));
     steps.extend(anew.map(|nic| Step::UnplugCard(nic.uuid)));
     for disk in &change.disks {
         match had.disks.iter().find(|before| before.uuid == disk.uuid) {
@@ -82,6 +84,11 @@ pub(crate) fn after(had: Launch, change: Change, failed: impl Fn(Uuid) -> bool) 
         }
     }
     now
+}
+
+/// The identities of devices, by the answer to `qom-list`; none where it is no such answer.
+pub(super) fn devices(told: &Value) -> Option<BTreeSet<String>> {
+    told.as_array()?.iter().map(|device| Some(device["name"].as_str()?.to_owned())).collect()
 }
 
 /// The first port into which nothing is plugged, by the answer to `query-pci`; none where the machine has no such
@@ -185,12 +192,22 @@ mod tests {
         assert_eq!(steps(&present, &had, &change), wanted);
         // The agent ended between two steps: the rest is done by the next call.
         let present = [disk_id(id(2)), card_id(id(1))].into();
-        let rest = [&wanted[1..2], &wanted[3..]].concat();
-        assert_eq!(steps(&present, &had, &change), rest);
+        assert_eq!(steps(&present, &had, &change), wanted, "what they left is closed");
         let now = after(had.clone(), change.clone(), |_| false);
         assert_eq!((&now.disks, &now.nics), (&change.disks, &change.nics));
         let none = after(had.clone(), change, |_| true);
         assert_eq!(none, had);
+    }
+
+    #[test]
+    fn an_odd_answer_is_not_taken_for_no_devices() {
+        let told = json!([{"name": "disk-1", "type": "child<x>"}, {"name": "type"}]);
+        let names = BTreeSet::from(["disk-1".to_owned(), "type".to_owned()]);
+        assert_eq!(devices(&told), Some(names));
+        assert_eq!(devices(&json!([])), Some(BTreeSet::new()));
+        for odd in [json!(null), json!({}), json!([{"type": "x"}])] {
+            assert_eq!(devices(&odd), None, "{odd}");
+        }
     }
 
     #[test]
