@@ -2,7 +2,7 @@
 //!
 //! [`plan`] makes the command line of a launch, with `words`, `devices` and their `parts`; `firmware` is
 //! found by its descriptors. The shell
-//! `spawn` starts it with open descriptors, as QEMU may open nothing itself; `nics` makes its cards. A
+//! `spawn` starts it with open descriptors, as one of the `users` who may open nothing; `nics` makes its cards. A
 //! `guest` is one that lives: it is followed by its monitor and its process, and outlives the agent.
 //! `plug` gives it other devices meanwhile, and `snapshot` copies its disks.
 
@@ -15,6 +15,7 @@ pub mod plan;
 mod plug;
 mod snapshot;
 mod spawn;
+mod users;
 mod words;
 
 use std::fs::File;
@@ -107,6 +108,7 @@ pub(crate) struct Kvm {
     pub(crate) nics: Nics,
     /// The directories with descriptors of firmware; a name in the first hides it in others.
     firmware: Arc<[PathBuf]>,
+    users: users::Users,
     tasks: Tasks,
 }
 
@@ -119,7 +121,8 @@ impl Kvm {
         let directory = &paths.records;
         let opened = File::open(directory).map_err(failed("open the directory", directory))?;
         let (nics, firmware) = (Nics::new(paths.nic_hook.clone()), paths.firmware.clone().into());
-        Ok(Self { storage, directory: Arc::new(opened), nics, firmware, tasks })
+        let (directory, users) = (Arc::new(opened), users::Users::default());
+        Ok(Self { storage, directory, nics, firmware, users, tasks })
     }
 
     fn path(&self, uuid: Uuid, file: RunFile) -> PathBuf {
@@ -196,7 +199,10 @@ impl Kvm {
     pub(crate) fn adopt(&self, uuid: Uuid, process: Process, seen: Seen) -> Option<Guest> {
         let ended =
             || "its process ended while the agent was away, or as a stranger to it".to_owned();
-        process.is_alive().then(|| self.follow(uuid, process, seen, ended))
+        process.is_alive().then(|| {
+            self.users.adopt(process);
+            self.follow(uuid, process, seen, ended)
+        })
     }
 
     /// Ends a guest of which the agent knows no process, as it ended before it could note one.

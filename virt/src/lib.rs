@@ -6,8 +6,10 @@
 //!
 //! [`runs`] are the rules, `records` keeps them on disk, [`Instances`] does things by [`hypervisor`], and
 //! [`storage`] has the disks, which `image` fills; `seed` makes one that tells a guest who it is. Scripts of operating systems are run by `os`. [`console`] is how one talks
-//! with a guest. The hypervisors are [`kvm`], which asks QEMU by `qmp`, and `fake`.
+//! with a guest. The hypervisors are [`kvm`], which asks QEMU by `qmp`, and `fake`. [`confine`] is the place
+//! of guests' programs.
 
+pub mod confine;
 pub mod console;
 mod error;
 mod exports;

@@ -39,6 +39,7 @@ pub(super) fn launch(config: &Config, instance: &Instance) -> Launch {
         nicparams: settings.nic_of(nic),
     });
     let hvparams = settings.hypervisor_of(instance);
+    let has_own_user = hvparams.get("security_model").is_some_and(|model| model == "pool");
     let seed = seed(config, instance, &hvparams, &settings.system_of(instance));
     Launch {
         uuid: instance.uuid,
@@ -51,6 +52,7 @@ pub(super) fn launch(config: &Config, instance: &Instance) -> Launch {
         disks: disks(config, instance),
         paused: false,
         seed,
+        users: if has_own_user { settings.uid_pool.clone() } else { Vec::new() },
     }
 }
 

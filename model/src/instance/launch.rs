@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disk::{DiskMode, DiskPlace};
 use super::parameters::Parameters;
+use super::settings::UidRange;
 use super::state::Seen;
 use crate::{InstanceName, MacAddress, Timestamp, Uuid, Word};
 
@@ -28,6 +29,9 @@ pub struct Launch {
     /// The texts that tell its guest about itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<Seed>,
+    /// The users that its process may be, where it is to have one of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<UidRange>,
 }
 
 /// The texts that cloud-init in a guest reads (its data source NoCloud).

@@ -16,14 +16,14 @@ use xtask::guest::secure::Secure;
 use xtask::needs;
 
 /// A cluster of one node whose instances are guests.
-struct Node {
-    cluster: Cluster,
-    parts: Parts,
+pub(crate) struct Node {
+    pub(crate) cluster: Cluster,
+    pub(crate) parts: Parts,
 }
 
 impl Node {
     /// `None` where no guest runs.
-    fn begin(wire: Option<&Wire>) -> Option<Self> {
+    pub(crate) fn begin(wire: Option<&Wire>) -> Option<Self> {
         let parts = match Parts::provide() {
             Ok(parts) => parts,
             Err(GuestError::Impossible(why)) => {
@@ -70,7 +70,7 @@ impl Node {
     }
 
     /// Adds an instance with one disk, and further words.
-    fn add(&self, name: &str, more: &str) {
+    pub(crate) fn add(&self, name: &str, more: &str) {
         let line = format!(
             "instance add -t file --disk 0:size=1G --ignore-ipolicy -B memory=256M \
              --no-name-check --no-ip-check -n {MASTER} {more} {name}"
@@ -78,33 +78,33 @@ impl Node {
         self.cluster.gnt(&line).ok();
     }
 
-    fn fields(&self, name: &str, fields: &str) -> String {
+    pub(crate) fn fields(&self, name: &str, fields: &str) -> String {
         let line = format!("instance list --no-headers -o {fields} {name}");
         self.cluster.gnt(&line).ok().trim().to_owned()
     }
 
     /// Waits until a field of an instance is this.
-    fn wait_for(&self, name: &str, field: &str, value: &str) {
+    pub(crate) fn wait_for(&self, name: &str, field: &str, value: &str) {
         wait_for(&format!("{field} {value}"), PATIENCE, || {
             (self.fields(name, field) == value).then_some(())
         });
     }
 
     /// The text that a guest wrote to its serial console so far.
-    fn console(&self, name: &str) -> String {
+    pub(crate) fn console(&self, name: &str) -> String {
         let uuid = self.fields(name, "uuid");
         let path = self.cluster.master.layout().instances().join(format!("{uuid}.console.log"));
         std::fs::read_to_string(path).unwrap_or_default()
     }
 
-    fn wait_for_console(&self, name: &str, text: &str, times: usize) {
+    pub(crate) fn wait_for_console(&self, name: &str, text: &str, times: usize) {
         wait_for(&format!("{text} on the console"), PATIENCE, || {
             (self.console(name).matches(text).count() >= times).then_some(())
         });
     }
 
     /// The number of a guest's process.
-    fn process(&self, name: &str) -> u32 {
+    pub(crate) fn process(&self, name: &str) -> u32 {
         let uuid = self.fields(name, "uuid");
         let path = self.cluster.master.layout().instances().join(format!("{uuid}.json"));
         pid(&path).unwrap()
@@ -131,7 +131,7 @@ impl Drop for Node {
 }
 
 /// A command with further words.
-fn with(mut command: Command, words: &[&str]) -> Command {
+pub(crate) fn with(mut command: Command, words: &[&str]) -> Command {
     command.args(words);
     command
 }
@@ -139,7 +139,7 @@ fn with(mut command: Command, words: &[&str]) -> Command {
 /// The guest reads what is typed. A serial port that gets something before may fall silent, in QEMU 7.2.
 const LISTENS: &str = "GUEST listens";
 /// An instance without a card.
-const BARE: &str = "-o noop --no-install --no-nics";
+pub(crate) const BARE: &str = "-o noop --no-install --no-nics";
 
 #[test]
 fn a_guest_outlives_its_agent() {
@@ -427,44 +427,7 @@ fn comes_back_from_its_export(node: &Node) {
     node.wait_for_console("web1", "GUEST has 10.69.0.", 1);
 }
 
-fn words(line: &str) -> Vec<&str> {
+/// The words of a line.
+pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
-}
-
-/// A Debian with its own systemd and cloud-init takes over a minute without hardware.
-#[test]
-fn a_debian_starts_from_its_image_and_takes_its_name_from_cloud_init() {
-    if !tests::has_time("a Debian with cloud-init as an instance") {
-        return;
-    }
-    let fresh = match xtask::debian::fresh() {
-        Ok(fresh) => fresh,
-        Err(why) => return tests::skip("an instance with Debian", &why),
-    };
-    let Some(node) = Node::begin(None) else { return };
-    let cluster = &node.cluster;
-    let file = cluster.dir().join("debian.raw");
-    let make = format!("mkfs.ext4 -q -d {} {} 2G", fresh.display(), file.display());
-    run(with(Command::new(words(&make)[0]), &words(&make)[1..])).ok();
-    cluster.gnt(&format!("image upload debian/12 --disk {}", file.display())).ok();
-    std::fs::remove_file(&file).unwrap();
-    let arguments = "kvm:kernel_args=gantry.root=/dev/vda datasource_list=[NoCloud]";
-    let line = format!(
-        "instance add -t file --disk 0:size=3G --ignore-ipolicy -B memory=1G -o image+debian --no-nics \
-         --no-name-check --no-ip-check -n {MASTER} deb1.example -H"
-    );
-    run(with(cluster.gnt_command(&line), &[arguments])).ok();
-    let limit = 5 * PATIENCE;
-    wait_for("cloud-init in deb1", limit, || {
-        node.console("deb1").contains("Datasource DataSourceNoCloud [seed=/dev/vdb]").then_some(())
-    });
-    assert!(!node.console("deb1").contains("Invalid cloud-config"));
-    let disk = std::fs::read_dir(node.cluster.dir().join("disks/file/deb1.example")).unwrap();
-    let disk = disk.flatten().next().unwrap().path();
-    wait_for("its name on its disk", PATIENCE, || {
-        let mut look = Command::new("debugfs");
-        look.args(["-c", "-R", "cat /etc/hostname"]).arg(&disk);
-        (run(look).ok() == "deb1\n").then_some(())
-    });
-    cluster.gnt("instance remove -f --shutdown-timeout 0 deb1").ok();
 }

@@ -10,6 +10,8 @@ use xtask::guest::rack::Rack;
 
 mod boot;
 mod cloud_init;
+mod confined;
+mod debian;
 mod host_network;
 mod instances;
 mod life;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use model::instance::launch::Launch;
+use model::instance::settings::UidRange;
 use serde_json::json;
 
 use super::devices::Devices;
@@ -26,6 +27,8 @@ pub(crate) enum RunAs {
     Shared,
     /// A user that the operator names.
     Named(String),
+    /// A user of these that no other guest of the node has.
+    OfPool(Vec<UidRange>),
 }
 
 /// A start of QEMU.
@@ -79,11 +82,6 @@ pub(super) fn known(parameters: Filled<'_>) -> Result<(), PlanError> {
     let refused = [
         (parameters.flag("tpm"), "tpm", "this version gives guests no TPM"),
         (
-            parameters.text("security_model") == "pool",
-            "security_model",
-            "this version has no pool of users; `none` is one unprivileged user for all guests",
-        ),
-        (
             parameters.text("cdrom_image_path").contains("://"),
             "cdrom_image_path",
             "guests are confined and fetch nothing; give a file of the node",
@@ -132,6 +130,7 @@ pub(crate) fn plan(
         given: words.given,
         user: match parameters.text("security_model") {
             "user" => RunAs::Named(parameters.text("security_domain").to_owned()),
+            "pool" => RunAs::OfPool(launch.users.clone()),
             _ => RunAs::Shared,
         },
     })

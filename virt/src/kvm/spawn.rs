@@ -7,27 +7,24 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use command_fds::{CommandFdExt as _, FdMapping};
 use model::instance::disk::DiskMode;
 use model::instance::launch::Launch;
-use model::layout::GUEST_USER;
 use rustix::fs::{Mode, OFlags};
+use stdx::process::Process;
 
 use super::firmware::Firmware;
 use super::nics::Card;
 use super::parts::queues;
-use super::plan::{Plan, RunAs};
+use super::plan::Plan;
 use super::words::{FIRST_DESCRIPTOR, Filled, Given};
 use super::{Kvm, RunFile};
 use crate::VirtError;
+use crate::confine::Confinement;
 use crate::records::io as failed;
 
-/// Programs that QEMU's start needs, and nothing of the agent's own environment.
-const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// The user and group of nobody in particular (Debian's `nobody` and `nogroup`).
-const NOBODY: (u32, u32) = (65_534, 65_534);
 /// Mode of files that a guest writes and its operator reads.
 const LOG_MODE: u32 = 0o640;
 /// Most bytes of variables: a flash of 64 MiB is the largest of QEMU's machines.
@@ -47,7 +44,8 @@ pub(super) fn spawn(
     plan: &Plan,
     cards: &mut [Card],
 ) -> Result<Child, VirtError> {
-    let (user, group) = ids(&plan.user)?;
+    let taken = kvm.users.take(&plan.user)?;
+    let (user, group) = (taken.user, taken.group);
     let mut descriptors = Vec::new();
     for (place, given) in plan.given.iter().enumerate() {
         let parent_fd = open(kvm, launch, given, cards)?;
@@ -58,49 +56,27 @@ pub(super) fn spawn(
     let words =
         OpenOptions::new().create(true).write(true).truncate(true).mode(LOG_MODE).open(&log);
     let words = words.map_err(failed("open", &log))?;
-    let mut command = Command::new("/usr/bin/setpriv");
-    command.args([
-        &format!("--reuid={user}"),
-        &format!("--regid={group}"),
-        &groups()?,
-        "--inh-caps=-all",
-        "--ambient-caps=-all",
-        "--no-new-privs",
-        "--",
-    ]);
-    command.arg(&plan.program).args(&plan.words).env_clear().env("PATH", PATH).current_dir("/");
+    let mut command = Confinement { user, group, groups: groups()? }.command(&plan.program);
+    command.args(&plan.words);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words).process_group(0);
     command
         .fd_mappings(descriptors)
         .map_err(|error| failed("give descriptors to", &plan.program)(io::Error::other(error)))?;
-    command.spawn().map_err(failed("start", &plan.program))
+    let child = command.spawn().map_err(failed("start", &plan.program))?;
+    if let Some(process) = Process::of(child.id()) {
+        taken.keep(process);
+    }
+    Ok(child)
 }
 
 /// The groups that QEMU gets beside its own: that of the device by which a processor runs guests.
-fn groups() -> Result<String, VirtError> {
+fn groups() -> Result<Vec<u32>, VirtError> {
     let device = Path::new(super::DEVICE);
     match std::fs::metadata(device).map(|device| device.gid()) {
-        Ok(0) => Ok("--clear-groups".to_owned()),
-        Ok(group) => Ok(format!("--groups={group}")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok("--clear-groups".to_owned()),
+        Ok(0) => Ok(Vec::new()),
+        Ok(group) => Ok(vec![group]),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(failed("look at", device)(error)),
-    }
-}
-
-/// The user and the group that QEMU gets.
-fn ids(user: &RunAs) -> Result<(u32, u32), VirtError> {
-    let name = match user {
-        RunAs::Shared => GUEST_USER,
-        RunAs::Named(name) => name,
-    };
-    let found = nix::unistd::User::from_name(name)
-        .map_err(|error| failed("look up the user", Path::new(name))(error.into()))?;
-    let ids = found.map(|found| (found.uid.as_raw(), found.gid.as_raw()));
-    match (ids, user) {
-        (Some((0, _)), _) => Err(VirtError::User(format!("`{name}` is root, which no guest is"))),
-        (Some(ids), _) => Ok(ids),
-        (None, RunAs::Shared) => Ok(NOBODY),
-        (None, RunAs::Named(name)) => Err(VirtError::User(format!("there is no user `{name}`"))),
     }
 }
 

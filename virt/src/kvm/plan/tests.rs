@@ -42,6 +42,7 @@ fn launch(values: &[(&str, Value)]) -> Launch {
         }],
         paused: false,
         seed: None,
+        users: Vec::new(),
     }
 }
 
