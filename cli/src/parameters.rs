@@ -1,10 +1,15 @@
 //! Parameters on the command line, in Ganeti's forms.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
 
 use clap::Args;
 use model::instance::settings::Told;
 use serde_json::{Map, Value};
+
+/// Most bytes of a file that is a parameter: what a seed disk holds besides.
+const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// A name, and the values behind it.
 pub(crate) type Named = (String, Told);
@@ -75,6 +80,30 @@ pub(crate) fn keys(text: &str) -> Result<Told, String> {
         }
     }
     Ok(told)
+}
+
+/// Reads parameters of an operating system as [`keys`]; a value `@FILE` is what is in the file, and `@@` a
+/// single `@`.
+pub(crate) fn system_keys(text: &str) -> Result<Told, String> {
+    let mut told = keys(text)?;
+    for (name, value) in &mut told {
+        let Some(path) = value.as_str().and_then(|text| text.strip_prefix('@')) else { continue };
+        *value = match path.starts_with('@') {
+            true => path.into(),
+            false => content(path).map_err(|error| format!("{name}: `{path}`: {error}"))?.into(),
+        };
+    }
+    Ok(told)
+}
+
+/// The text of a file, within [`FILE_BYTES_MAX`].
+fn content(path: &str) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    match u64::try_from(text.len()) {
+        Ok(length) if length <= FILE_BYTES_MAX => Ok(text),
+        _ => Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes"))),
+    }
 }
 
 /// The words between commas; a backslash keeps what is behind it.
@@ -162,5 +191,21 @@ mod tests {
         assert_eq!(pairs, wanted);
         assert!(bounds("mid:cpu-count=1").is_err());
         assert_eq!(Value::from(measures("memory-size=1G").unwrap()), json!({"memory-size": 1_024}));
+    }
+
+    #[test]
+    fn a_parameter_of_a_system_may_lie_in_a_file() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("user-data");
+        let text = "#cloud-config\n{a: [b, \"c\\\\d\"]}\n";
+        stdx::atomic::write(&path, text.as_bytes(), 0o600).unwrap();
+        let line = format!("hostname=web1,user_data=@{},at=@@x", path.display());
+        let told = Value::from(system_keys(&line).unwrap());
+        assert_eq!(told, json!({"hostname": "web1", "user_data": text, "at": "@x"}));
+        let none = system_keys("user_data=@none/there").unwrap_err();
+        assert!(none.contains("user_data: `none/there`: No such file"), "{none}");
+        let long = "x".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() + 1);
+        stdx::atomic::write(&path, long.as_bytes(), 0o600).unwrap();
+        assert!(system_keys(&line).unwrap_err().contains("more than 65536 bytes"));
     }
 }

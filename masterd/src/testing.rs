@@ -142,6 +142,7 @@ pub(crate) fn sight(instance: &Instance) -> Sight {
         memory: 128,
         vcpus: 1,
         exit: None,
+        guest: None,
     }
 }
 

@@ -279,6 +279,7 @@ impl Instances {
             memory: 0,
             vcpus: 0,
             exit: None,
+            guest: None,
         };
         (known, sight)
     }

@@ -4,8 +4,9 @@
 //! found by its descriptors. The shell
 //! `spawn` starts it with open descriptors, as one of the `users` who may open nothing; `nics` makes its cards. A
 //! `guest` is one that lives: it is followed by its monitor and its process, and outlives the agent.
-//! `plug` gives it other devices meanwhile, and `snapshot` copies its disks.
+//! `plug` gives it other devices meanwhile, and `snapshot` copies its disks; `agent` is its own word.
 
+mod agent;
 mod devices;
 mod firmware;
 mod guest;
@@ -36,6 +37,7 @@ use stdx::process::Process;
 
 use crate::records::io as failed;
 use crate::{Paths, Storage, VirtError};
+pub(crate) use agent::GuestAgent;
 pub(crate) use guest::{Guest, Standing, kill};
 pub(crate) use nics::Nics;
 use plan::{Host, PlanError};
@@ -138,6 +140,12 @@ impl Kvm {
     /// The socket of its input.
     pub(crate) fn console_socket(&self, uuid: Uuid) -> PathBuf {
         self.path(uuid, RunFile::Console)
+    }
+
+    /// The agent in the guest of a launch, if it is to have one.
+    pub(crate) fn agent(&self, launch: &Launch) -> Option<GuestAgent> {
+        let is_wanted = Filled(&launch.hvparams).flag("use_guest_agent");
+        is_wanted.then(|| GuestAgent::new(self.path(launch.uuid, RunFile::GuestAgent)))
     }
 
     /// Starts a guest: it runs, or stands still where the launch says so.
@@ -258,12 +266,14 @@ impl Kvm {
         }
     }
 
-    /// Copies disks of a guest that runs into files, all as of one moment.
+    /// Copies disks of a guest that runs into files, all as of one moment. An agent in it has it write what
+    /// it has in memory first.
     ///
     /// # Errors
     /// There is no whole copy.
     pub(crate) async fn snapshot(
         guest: &Guest,
+        agent: Option<GuestAgent>,
         name: &InstanceName,
         disks: Vec<(Uuid, File)>,
     ) -> Result<(), VirtError> {
@@ -272,7 +282,7 @@ impl Kvm {
             name: name.clone(),
             why: stdx::daemon::chain(&error),
         };
-        snapshot::snapshot(guest, disks).await.map_err(refused)
+        snapshot::snapshot(guest, agent, disks).await.map_err(refused)
     }
 
     /// The directories with descriptors of firmware.

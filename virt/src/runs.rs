@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::instance::launch::{Launch, OwnedRun, Sight, Sights, SightsKnown};
+use model::instance::launch::{GuestFacts, Launch, OwnedRun, Sight, Sights, SightsKnown};
 use model::instance::state::Seen;
 use model::{InstanceName, Timestamp, Uuid};
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,9 @@ pub struct Record {
     /// Its process, where its hypervisor gives it one.
     #[serde(default)]
     pub process: Option<Process>,
+    /// The words of its guest on itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<GuestFacts>,
 }
 
 impl Record {
@@ -58,6 +61,7 @@ impl Record {
             memory: 0,
             exit: None,
             process: None,
+            guest: None,
         }
     }
 
@@ -85,7 +89,8 @@ impl Record {
     /// The same after its end.
     #[must_use]
     pub fn ended(&self, seen: Seen, exit: Option<String>, now: Timestamp) -> Self {
-        Self { seen, since: now, incoming: false, memory: 0, exit, process: None, ..self.clone() }
+        let ended = Self { incoming: false, memory: 0, exit, process: None, ..self.clone() };
+        Self { seen, since: now, guest: None, ..ended }
     }
 
     fn sight(&self) -> Sight {
@@ -100,6 +105,7 @@ impl Record {
             memory: if is_alive { self.memory } else { 0 },
             vcpus: if is_alive { vcpus } else { 0 },
             exit: self.exit.clone(),
+            guest: self.guest.clone(),
         }
     }
 }
@@ -215,6 +221,7 @@ impl Runs {
             incoming: false,
             exit: None,
             process: None,
+            guest: None,
             uuid,
         }))
     }

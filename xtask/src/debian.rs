@@ -13,7 +13,7 @@ const USUAL: &str = "bookworm";
 /// The file that names the release of this machine.
 const RELEASE: &str = "/etc/os-release";
 /// Packages of a Debian with systemd besides the least.
-const INCLUDED: &str = "systemd systemd-sysv dbus logrotate curl cloud-init";
+const INCLUDED: &str = "systemd systemd-sysv dbus udev logrotate curl cloud-init qemu-guest-agent";
 /// Programs that make and run it.
 const PROGRAMS: &[&str] = &["debootstrap", "systemd-nspawn", "script", "unshare"];
 /// Ends the search of cloud-init for a configuration, which would take minutes without a network.
@@ -40,7 +40,7 @@ apt-get clean; rm /usr/sbin/policy-rc.d"#;
 /// # Errors
 /// Why it cannot be made here, or started.
 pub fn fresh() -> Result<PathBuf, String> {
-    made("cloud", |making| {
+    made("cloud-agent", |making| {
         let bare = bare()?;
         copy_to(&bare, making).map_err(|error| format!("{}: {error}", making.display()))?;
         let mut install = within(making, &[], None);

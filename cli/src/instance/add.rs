@@ -6,7 +6,7 @@ use model::opcode::instance::{CreateMode, CreateParameters, Told};
 use serde_json::Value;
 
 use crate::error::CliError;
-use crate::parameters::{Named, keys, named};
+use crate::parameters::{Named, keys, named, system_keys};
 use crate::session::Session;
 use crate::submit::JobArguments;
 
@@ -33,8 +33,8 @@ pub(crate) struct AddArguments {
     /// Leave the operating system out.
     #[arg(long)]
     no_install: bool,
-    /// Parameters of the operating system.
-    #[arg(short = 'O', long, value_name = "NAME=VALUE,...", value_parser = keys)]
+    /// Parameters of the operating system; a value `@FILE` is read from a file.
+    #[arg(short = 'O', long, value_name = "NAME=VALUE,...", value_parser = system_keys)]
     os_parameters: Option<Told>,
     /// The node; the allocator chooses one without it.
     #[arg(short = 'n', long, value_name = "NODE[:SECONDARY]")]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::console;
 use crate::error::CliError;
 use crate::output::say;
-use crate::parameters::keys;
+use crate::parameters::system_keys;
 use crate::python;
 use crate::session::{Session, confirm};
 use crate::several::spread;
@@ -49,8 +49,8 @@ pub(crate) enum Further {
         /// Take a variant that the operating system does not list.
         #[arg(long)]
         force_variant: bool,
-        /// Parameters of the operating system.
-        #[arg(short = 'O', long, value_name = "NAME=VALUE,...", value_parser = keys)]
+        /// Parameters of the operating system; a value `@FILE` is read from a file.
+        #[arg(short = 'O', long, value_name = "NAME=VALUE,...", value_parser = system_keys)]
         os_parameters: Option<Told>,
         /// Do not ask.
         #[arg(short, long, visible_alias = "yes")]

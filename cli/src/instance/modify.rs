@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::error::CliError;
 use crate::node::{YesNo, truth};
 use crate::output::say;
-use crate::parameters::{Named, keys, named};
+use crate::parameters::{Named, keys, named, system_keys};
 use crate::python;
 use crate::session::Session;
 use crate::submit::{JobArguments, nothing_given};
@@ -25,8 +25,8 @@ pub(crate) struct ModifyArguments {
     /// Backend parameters, as `memory=1G,vcpus=2`.
     #[arg(short = 'B', long, value_name = "NAME=VALUE,...", value_parser = keys)]
     backend_parameters: Option<Told>,
-    /// Parameters of its operating system.
-    #[arg(short = 'O', long, value_name = "NAME=VALUE,...", value_parser = keys)]
+    /// Parameters of its operating system; a value `@FILE` is read from a file.
+    #[arg(short = 'O', long, value_name = "NAME=VALUE,...", value_parser = system_keys)]
     os_parameters: Option<Told>,
     /// Another operating system, of which nothing is installed.
     #[arg(short = 'o', long, value_name = "NAME")]

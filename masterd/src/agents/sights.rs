@@ -179,6 +179,7 @@ mod tests {
             memory: 0,
             vcpus: 0,
             exit: None,
+            guest: None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use luxi::query::{FieldDefinition, FieldKind, Filter};
 use model::group::Group;
-use model::instance::launch::Sight;
+use model::instance::launch::{GuestFacts, Sight};
 use model::instance::parameters::{self, Change, Parameters};
 use model::instance::state::{AdminState, NodeState, Seen};
 use model::instance::{Disk, Instance, InstanceSettings, Nic};
@@ -151,6 +151,12 @@ impl InstanceRow {
             (_, Some(alive)) => Cell::normal(alive),
             (_, None) => Cell::without(CellStatus::NoData),
         }
+    }
+
+    /// The word of its guest on itself, if it has an agent that answered.
+    fn guest(&self, word: fn(&GuestFacts) -> Cell) -> Cell {
+        let guest = self.stands.sight.as_ref().and_then(|sight| sight.guest.as_ref());
+        guest.map_or_else(|| Cell::without(CellStatus::Unavailable), word)
     }
 
     /// A figure of what lives.
@@ -332,6 +338,14 @@ const OWN: &[Field<InstanceRow>] = fields! {
         InstanceRow::detail;
     "last_exit", "LastExit", Text, "Why it ended last",
         |r| Cell::optional(r.stands.sight.as_ref().and_then(|sight| sight.exit.clone()));
+    "guest_hostname", "GuestName", Text, "What its guest calls itself, by the agent in it",
+        |r| r.guest(|guest| Cell::optional(guest.hostname.clone()));
+    "guest_ips", "GuestIPs", Other, "Addresses that its guest has, by the agent in it",
+        |r| r.guest(|guest| json(&guest.addresses));
+    "guest_kernel", "GuestKernel", Text, "The kernel of its guest, by the agent in it",
+        |r| r.guest(|guest| Cell::optional(guest.kernel.clone()));
+    "guest_os", "GuestOS", Text, "The operating system of its guest, by the agent in it",
+        |r| r.guest(|guest| Cell::optional(guest.system.clone()));
     "protected", "Protected", Bool, "Whether removal is refused",
         |r| Cell::normal(r.instance.protected);
     "start_order", "StartOrder", Number, "Its place among those that a node starts after its boot",

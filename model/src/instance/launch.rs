@@ -105,6 +105,24 @@ pub struct Sight {
     /// Why its process ended, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<String>,
+    /// The words of its guest on itself, where it has an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<GuestFacts>,
+}
+
+/// The words of a guest on itself, by its own agent. They are shown, and nothing else is done by them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestFacts {
+    #[serde(default)]
+    pub hostname: Option<String>,
+    /// Its operating system, as people call it.
+    #[serde(default)]
+    pub system: Option<String>,
+    #[serde(default)]
+    pub kernel: Option<String>,
+    /// Without those of its loopback.
+    #[serde(default)]
+    pub addresses: Vec<IpAddr>,
 }
 
 /// The place of an agent's words among each other.

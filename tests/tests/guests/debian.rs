@@ -14,7 +14,7 @@ const LONG: Duration = PATIENCE.saturating_mul(5);
 /// The line at which one logs in, which systemd offers when all else has begun.
 const LOGIN: &str = "deb1 login:";
 /// Its first user has a password, and its first boot leaves a mark on the disk.
-const USER_DATA: &str = "user_data=#cloud-config
+const USER_DATA: &str = "#cloud-config
 chpasswd: {expire: false, users: [{name: root, password: gantry, type: text}]}
 runcmd: [[sh, -c, 'echo once >>/root/marks; echo MARKED >/dev/ttyS0']]
 ";
@@ -44,12 +44,14 @@ fn a_debian_lives_from_its_image_to_its_return_from_an_export() {
     run(with(Command::new(words(&make)[0]), &words(&make)[1..])).ok();
     cluster.gnt(&format!("image upload debian/12 --disk {}", file.display())).ok();
     std::fs::remove_file(&file).unwrap();
-    let arguments = "kvm:kernel_args=gantry.root=/dev/vda datasource_list=[NoCloud]";
+    let arguments =
+        "kvm:kernel_args=gantry.root=/dev/vda datasource_list=[NoCloud],use_guest_agent=yes";
     let line = format!(
         "instance add -t file --disk 0:size=3G --ignore-ipolicy -B memory=1G -o image+debian --no-nics \
          --no-name-check --no-ip-check -n {MASTER} deb1.example"
     );
-    run(with(cluster.gnt_command(&line), &["-H", arguments, "-O", USER_DATA])).ok();
+    let user_data = format!("user_data=@{}", cluster.write("user-data", USER_DATA).display());
+    run(with(cluster.gnt_command(&line), &["-H", arguments, "-O", &user_data])).ok();
     // The agent's death is nothing to a guest that boots.
     let process = node.process("deb1");
     cluster.kill_agent(&cluster.master);
@@ -68,6 +70,13 @@ fn a_debian_lives_from_its_image_to_its_return_from_an_export() {
     typed(&node, "gantry", "root@deb1:~#", 1);
     // The first word is what was typed, the second one what the shell made of it.
     typed(&node, "echo $((6*7))-from-$(hostname); sync", "42-from-deb1", 1);
+    // Its own agent tells of it, and stills its disk for a copy.
+    node.wait_for("deb1", "guest_hostname", "deb1");
+    assert!(node.fields("deb1", "guest_os").starts_with("Debian GNU/Linux"));
+    cluster.gnt(&format!("backup export -n {MASTER} --noshutdown deb1")).ok();
+    let log = std::fs::read_to_string(cluster.master.layout().node_log()).unwrap();
+    assert!(!log.contains("copied while it writes them"), "{log}");
+    assert!(!log.contains("not told that it may write again"), "{log}");
     // It shuts down as its power button is pressed, is copied, and starts again.
     cluster.gnt(&format!("backup export -n {MASTER} deb1")).ok();
     says(LOGIN, 2);

@@ -18,6 +18,10 @@ use crate::runs::Record;
 
 /// How often logs of consoles are looked at: a guest that floods its own writes some MB meanwhile.
 const CUT_LOGS: Duration = Duration::from_secs(5);
+/// How often a guest's agent is asked that did not answer: it may be starting.
+const HEAR: Duration = Duration::from_secs(10);
+/// How often one is asked that did: addresses change seldom.
+const HEAR_AGAIN: Duration = Duration::from_secs(60);
 /// Why a run has ended whose process is gone.
 const PROCESS_ENDED: &str = "its process ended while the agent was away";
 
@@ -47,6 +51,7 @@ impl Instances {
 
     /// Records what becomes of a guest of QEMU, until its process has ended.
     pub(super) fn follow(&self, uuid: Uuid, guest: Guest) {
+        self.0.tasks.spawn("words of a guest", self.clone().hear(uuid, guest.clone()));
         let instances = self.clone();
         self.0.tasks.spawn("record of a guest", async move {
             let mut standing = guest.standing();
@@ -64,6 +69,40 @@ impl Instances {
                 }
             }
         });
+    }
+
+    /// Records what the agent in a guest says of it, where it is to have one, until it has ended.
+    async fn hear(self, uuid: Uuid, guest: Guest) {
+        let record = || self.get(uuid).filter(|record| record.process == Some(guest.process()));
+        let launch = record().and_then(|record| record.launch);
+        let Some(agent) = launch.and_then(|launch| self.0.kvm.agent(&launch)) else { return };
+        // An agent of the node that ended may have left it stilled.
+        if let Err(error) = agent.thaw().await {
+            tracing::debug!(%uuid, %error, "no agent in a guest yet");
+        }
+        while record().is_some() {
+            let pause = match agent.facts().await {
+                Ok(facts) => {
+                    let _turn = self.turn(uuid).await;
+                    let changed = record().filter(|record| record.guest.as_ref() != Some(&facts));
+                    let noted =
+                        changed.map(|record| self.put(Record { guest: Some(facts), ..record }));
+                    if let Some(Err(error)) = noted {
+                        tracing::warn!(%uuid, %error, "the words of a guest were not recorded");
+                    }
+                    HEAR_AGAIN
+                }
+                Err(error) => {
+                    tracing::debug!(%uuid, %error, "the agent in a guest tells nothing");
+                    HEAR
+                }
+            };
+            let mut standing = guest.standing();
+            let ended = standing.wait_for(|now| matches!(now, Standing::Ended(_)));
+            if tokio::time::timeout(pause, ended).await.is_ok() {
+                return;
+            }
+        }
     }
 
     /// Records how a guest stands; gives whether it lives.
@@ -196,7 +235,8 @@ impl Instances {
             let what = "copy disks while they are written";
             let hypervisor = record.hypervisor().unwrap_or_default().to_owned();
             let guest = instances.guest_of(uuid).ok_or(VirtError::NotYet { hypervisor, what })?;
-            Kvm::snapshot(&guest, &record.name, disks).await?;
+            let agent = record.launch.as_ref().and_then(|launch| instances.0.kvm.agent(launch));
+            Kvm::snapshot(&guest, agent, &record.name, disks).await?;
             instances.word(uuid)
         })
         .await

@@ -11,6 +11,7 @@ use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
+use super::agent::GuestAgent;
 use super::guest::Guest;
 use super::parts::{content, node_name};
 use super::plug::release;
@@ -51,16 +52,24 @@ fn copy_name(disk: Uuid) -> String {
 ///
 /// # Errors
 /// There is no whole copy; nothing of it is left in QEMU then.
-pub(super) async fn snapshot(guest: &Guest, disks: Vec<(Uuid, File)>) -> Result<(), SnapshotError> {
+pub(super) async fn snapshot(
+    guest: &Guest,
+    agent: Option<GuestAgent>,
+    disks: Vec<(Uuid, File)>,
+) -> Result<(), SnapshotError> {
     let all: Vec<Uuid> = disks.iter().map(|(disk, _)| *disk).collect();
     // An agent that ended may have left a copy behind.
     clear(guest, &all).await;
-    let copied = copied(guest, disks).await;
+    let copied = copied(guest, agent, disks).await;
     clear(guest, &all).await;
     copied
 }
 
-async fn copied(guest: &Guest, disks: Vec<(Uuid, File)>) -> Result<(), SnapshotError> {
+async fn copied(
+    guest: &Guest,
+    agent: Option<GuestAgent>,
+    disks: Vec<(Uuid, File)>,
+) -> Result<(), SnapshotError> {
     let nodes = guest.ask("query-named-block-nodes", json!({"flat": true})).await?;
     let mut actions = Vec::new();
     let mut files = Vec::new();
@@ -85,7 +94,11 @@ async fn copied(guest: &Guest, disks: Vec<(Uuid, File)>) -> Result<(), SnapshotE
     }
     let jobs = actions.len();
     let together = json!({"completion-mode": "grouped"});
-    guest.ask("transaction", json!({"actions": actions, "properties": together})).await?;
+    let begin = guest.ask("transaction", json!({"actions": actions, "properties": together}));
+    match agent {
+        Some(agent) => stilled(&agent, begin).await?,
+        None => begin.await?,
+    };
     let end = Instant::now() + SNAPSHOT;
     let mut changes = guest.changes();
     loop {
@@ -110,6 +123,20 @@ async fn copied(guest: &Guest, disks: Vec<(Uuid, File)>) -> Result<(), SnapshotE
     };
     stdx::aside(|| files.iter().try_for_each(finish))?;
     Ok(())
+}
+
+/// Does something while the guest writes nothing. A guest that cannot be stilled is copied as it is.
+async fn stilled<T>(agent: &GuestAgent, work: impl Future<Output = T>) -> T {
+    if let Err(error) = agent.freeze().await {
+        let error = stdx::daemon::chain(&error);
+        tracing::warn!(error, "the guest's file systems are copied while it writes them");
+    }
+    let done = work.await;
+    if let Err(error) = agent.thaw().await {
+        let error = stdx::daemon::chain(&error);
+        tracing::warn!(error, "the guest was not told that it may write again");
+    }
+    done
 }
 
 /// Gives the room back that a file takes for zeros: QEMU reserves it where a disk has a hole.

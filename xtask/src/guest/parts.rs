@@ -25,6 +25,7 @@ const MODULES: &[&str] = &[
     "net_failover",
     "virtio_net",
     "virtio_blk",
+    "virtio_console",
     "fat",
     "vfat",
     "nls_cp437",
