@@ -1,11 +1,12 @@
 //! The hypervisor `kvm`: guests of QEMU.
 //!
-//! [`plan`] makes the command line of a launch, with `words`, `devices` and their `parts`; `firmware` is
-//! found by its descriptors. The shell
-//! `spawn` starts it with open descriptors, as QEMU may open nothing itself; `nics` makes its cards. A
-//! `guest` is one that lives: it is followed by its monitor and its process, and outlives the agent.
-//! `plug` gives it other devices meanwhile, and `snapshot` copies its disks.
+//! [`plan`] makes the command line of a launch, with `words`, `desktop`, `devices` and their `parts`;
+//! `firmware` is found by its descriptors. The shell `spawn` starts it with open descriptors, as QEMU may
+//! open nothing itself; `nics` makes its cards, and `tpm` runs beside it. A `guest` is one that lives: it is
+//! followed by its monitor and its process, and outlives the agent. `screen` lets viewers in, `plug` gives
+//! it other devices meanwhile, and `snapshot` copies its disks.
 
+mod desktop;
 mod devices;
 mod firmware;
 mod guest;
@@ -13,8 +14,10 @@ mod nics;
 mod parts;
 pub mod plan;
 mod plug;
+mod screen;
 mod snapshot;
 mod spawn;
+mod tpm;
 mod words;
 
 use std::fs::File;
@@ -28,11 +31,12 @@ use std::sync::Arc;
 use model::instance::launch::Launch;
 use model::instance::parameters::Parameters;
 use model::instance::state::Seen;
-use model::{InstanceName, Uuid};
+use model::{InstanceName, Secret, Uuid};
 use serde_json::json;
 use stdx::Tasks;
 use stdx::process::Process;
 
+use crate::qmp::Qmp;
 use crate::records::io as failed;
 use crate::{Paths, Storage, VirtError};
 pub(crate) use guest::{Guest, Standing, kill};
@@ -40,6 +44,7 @@ pub(crate) use nics::Nics;
 use plan::{Host, PlanError};
 pub(crate) use plug::after;
 pub use plug::{Change, NotPlugged};
+use tpm::Tpm;
 use words::Filled;
 
 /// The words that end a QEMU.
@@ -69,10 +74,12 @@ enum RunFile {
     Variables,
     SecureVariables,
     Log,
+    /// A directory.
+    Tpm,
 }
 
 impl RunFile {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Monitor,
         Self::Console,
         Self::GuestAgent,
@@ -81,6 +88,7 @@ impl RunFile {
         Self::Variables,
         Self::SecureVariables,
         Self::Log,
+        Self::Tpm,
     ];
 
     const fn ending(self) -> &'static str {
@@ -93,6 +101,7 @@ impl RunFile {
             Self::Variables => "vars",
             Self::SecureVariables => "secure-vars",
             Self::Log => "qemu.log",
+            Self::Tpm => "tpm",
         }
     }
 }
@@ -153,35 +162,41 @@ impl Kvm {
         let firmware = firmware::wanted(Filled(&launch.hvparams), &self.firmware);
         let planned = firmware.and_then(|firmware| plan::plan(launch, host(), firmware.as_ref()));
         let plan = planned.map_err(|error| refused(error.to_string()))?;
+        // Somebody asked for this start and hears why it fails: so it fails, where the place of the screen is
+        // taken. What listens there instead would be told the password.
+        let listener = screen::listen(launch).map_err(&refused)?;
+        let password = screen::password(launch).map_err(&refused)?;
         let mut cards = self.nics.connect(launch).await?;
-        let spawned = stdx::aside(|| spawn::spawn(self, launch, &plan, &mut cards));
+        let mut tpm = Tpm::of(&plan, launch.uuid)?;
+        let other_end = tpm.as_mut().and_then(Tpm::other_end);
+        let prepared = spawn::Prepared { cards: &mut cards, tpm: other_end };
+        let spawned = stdx::aside(|| spawn::spawn(self, launch, &plan, prepared));
         let child = spawned?;
         drop(cards);
         let Some(process) = Process::of(child.id()) else {
             return Err(refused(self.last_words(launch.uuid, child)));
         };
-        if let Err(error) = began(process) {
-            drop(process.kill());
-            return Err(error);
-        }
-        let uuid = launch.uuid;
-        let kvm = self.clone();
-        let guest = self.follow(uuid, process, Seen::Starting, move || kvm.last_words(uuid, child));
-        let going = if launch.paused { "query-status" } else { "cont" };
-        let gone = async {
-            let mut standing = guest.standing();
-            let ended = standing.wait_for(|now| matches!(now, Standing::Ended(_))).await;
-            match ended.as_deref() {
-                Ok(Standing::Ended(why)) => why.clone(),
-                _ => "it is not followed any more".to_owned(),
+        let ready = began(process).and_then(|()| tpm.map(|tpm| tpm.start(self)).transpose());
+        let tpm = match ready {
+            Ok(tpm) => tpm,
+            Err(error) => {
+                drop(process.kill());
+                return Err(error);
             }
         };
-        let answer = tokio::select! {
-            answer = guest.ask(going, json!({})) => answer.map_err(|error| error.to_string()),
-            why = gone => Err(why),
+        let (kvm, uuid) = (self.clone(), launch.uuid);
+        let reap = async move {
+            if let Some(tpm) = tpm {
+                tpm.end().await;
+            }
+            kvm.last_words(uuid, child)
         };
-        match answer {
-            Ok(_) => Ok(guest),
+        let qmp = self.monitor(uuid, process);
+        let screen = screen::serve(qmp.clone(), listener);
+        let (guest, follow) = Guest::new(qmp, process, Seen::Starting, screen, reap);
+        self.tasks.spawn("guest", follow);
+        match begin(&guest, password, launch.paused).await {
+            Ok(()) => Ok(guest),
             Err(why) => {
                 guest
                     .end()
@@ -193,10 +208,16 @@ impl Kvm {
     }
 
     /// The guest of a process that an earlier life of the agent started; none where it has ended.
-    pub(crate) fn adopt(&self, uuid: Uuid, process: Process, seen: Seen) -> Option<Guest> {
-        let ended =
-            || "its process ended while the agent was away, or as a stranger to it".to_owned();
-        process.is_alive().then(|| self.follow(uuid, process, seen, ended))
+    pub(crate) fn adopt(&self, launch: &Launch, process: Process, seen: Seen) -> Option<Guest> {
+        let ended = "its process ended while the agent was away, or as a stranger to it".to_owned();
+        process.is_alive().then(|| {
+            let qmp = self.monitor(launch.uuid, process);
+            let screen = screen::resume(qmp.clone(), launch.clone());
+            let reap = std::future::ready(ended);
+            let (guest, follow) = Guest::new(qmp, process, seen, screen, reap);
+            self.tasks.spawn("guest", follow);
+            guest
+        })
     }
 
     /// Ends a guest of which the agent knows no process, as it ended before it could note one.
@@ -223,18 +244,16 @@ impl Kvm {
         }
     }
 
-    fn follow(
-        &self,
-        uuid: Uuid,
-        process: Process,
-        seen: Seen,
-        reap: impl FnOnce() -> String + Send + 'static,
-    ) -> Guest {
-        let (qmp, talk) = crate::qmp::Qmp::new(self.path(uuid, RunFile::Monitor), process);
-        let (guest, follow) = Guest::new(qmp, process, seen, reap);
+    fn monitor(&self, uuid: Uuid, process: Process) -> Qmp {
+        let (qmp, talk) = Qmp::new(self.path(uuid, RunFile::Monitor), process);
         self.tasks.spawn("monitor of a guest", talk);
-        self.tasks.spawn("guest", follow);
-        guest
+        qmp
+    }
+
+    /// Removes what is left of a run whose process is gone, outside its own files.
+    pub(crate) async fn clear(&self, launch: &Launch) {
+        screen::clean(launch);
+        self.nics.disconnect(&launch.name, &launch.nics).await;
     }
 
     /// How a process ended that has: its exit status, and the end of its words.
@@ -278,13 +297,46 @@ impl Kvm {
     pub(crate) fn forget(&self, uuid: Uuid) {
         for file in RunFile::ALL {
             let path = self.path(uuid, file);
-            match std::fs::remove_file(&path) {
+            let removed = match file {
+                RunFile::Tpm => std::fs::remove_dir_all(&path),
+                _ => std::fs::remove_file(&path),
+            };
+            match removed {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!(%uuid, ?file, %error, "a file of an instance stays");
                 }
                 _ => {}
             }
         }
+    }
+}
+
+/// Has a guest that stands still get what it needs, and run or go on standing still.
+///
+/// # Errors
+/// It refuses, or it has ended; the text says so.
+async fn begin(
+    guest: &Guest,
+    password: Option<Secret<String>>,
+    paused: bool,
+) -> Result<(), String> {
+    let gone = async {
+        let mut standing = guest.standing();
+        let ended = standing.wait_for(|now| matches!(now, Standing::Ended(_))).await;
+        match ended.as_deref() {
+            Ok(Standing::Ended(why)) => why.clone(),
+            _ => "it is not followed any more".to_owned(),
+        }
+    };
+    let told = async {
+        if let Some(password) = &password {
+            guest.ask("set_password", screen::with_password(password)).await?;
+        }
+        guest.ask(if paused { "query-status" } else { "cont" }, json!({})).await
+    };
+    tokio::select! {
+        answer = told => answer.map(drop).map_err(|error| error.to_string()),
+        why = gone => Err(why),
     }
 }
 
@@ -313,6 +365,7 @@ pub(crate) fn check(parameters: &Parameters, directories: &[PathBuf]) -> Result<
         "cdrom_image_path",
         "cdrom2_image_path",
         "floppy_image_path",
+        "vnc_password_file",
     ] {
         let path = parameters.text(name);
         if !path.is_empty() && !Path::new(path).is_file() {
@@ -322,6 +375,10 @@ pub(crate) fn check(parameters: &Parameters, directories: &[PathBuf]) -> Result<
                 format!("there is no file {path} on this node{none}"),
             ));
         }
+    }
+    if parameters.flag("tpm") && !Path::new(tpm::PROGRAM).is_file() {
+        let why = format!("there is no {} on this node; it is in the package swtpm", tpm::PROGRAM);
+        return Err(PlanError::new("tpm", why));
     }
     Ok(())
 }

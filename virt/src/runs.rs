@@ -276,6 +276,7 @@ mod tests {
             disks: Vec::new(),
             paused: false,
             seed: None,
+            network_port: None,
         }
     }
 

@@ -51,6 +51,7 @@ pub(super) fn launch(config: &Config, instance: &Instance) -> Launch {
         disks: disks(config, instance),
         paused: false,
         seed,
+        network_port: instance.network_port,
     }
 }
 

@@ -28,6 +28,9 @@ pub struct Launch {
     /// The texts that tell its guest about itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<Seed>,
+    /// The port that is its own in the cluster, at which its screen may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_port: Option<u16>,
 }
 
 /// The texts that cloud-init in a guest reads (its data source NoCloud).

@@ -19,6 +19,7 @@ fn launch(number: u128, run: u64) -> Launch {
         disks: Vec::new(),
         paused: false,
         seed: None,
+        network_port: None,
     }
 }
 

@@ -39,6 +39,7 @@ fn launch(nics: Vec<NicLaunch>) -> Launch {
         disks: Vec::new(),
         paused: false,
         seed: None,
+        network_port: None,
     }
 }
 

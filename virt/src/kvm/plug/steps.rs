@@ -168,6 +168,7 @@ mod tests {
             disks: vec![disk(1, 10), disk(2, 10)],
             paused: false,
             seed: None,
+            network_port: None,
         };
         let id = |number| Uuid::from_u128(number);
         let all = [disk_id(id(1)), disk_id(id(2)), card_id(id(1)), card_id(id(2))];
