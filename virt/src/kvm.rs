@@ -171,7 +171,7 @@ impl Kvm {
         let other_end = tpm.as_mut().and_then(Tpm::other_end);
         let prepared = spawn::Prepared { cards: &mut cards, tpm: other_end };
         let spawned = stdx::aside(|| spawn::spawn(self, launch, &plan, prepared));
-        let child = spawned?;
+        let mut child = spawned?;
         drop(cards);
         let Some(process) = Process::of(child.id()) else {
             return Err(refused(self.last_words(launch.uuid, child)));
@@ -180,7 +180,10 @@ impl Kvm {
         let tpm = match ready {
             Ok(tpm) => tpm,
             Err(error) => {
-                drop(process.kill());
+                // The caller looks whether it has ended. Nobody follows it, so that it is reaped here.
+                if kill(process).await.is_ok() {
+                    drop(stdx::aside(|| child.wait()));
+                }
                 return Err(error);
             }
         };

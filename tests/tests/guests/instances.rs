@@ -16,14 +16,14 @@ use xtask::guest::secure::Secure;
 use xtask::needs;
 
 /// A cluster of one node whose instances are guests.
-struct Node {
-    cluster: Cluster,
+pub(super) struct Node {
+    pub(super) cluster: Cluster,
     parts: Parts,
 }
 
 impl Node {
     /// `None` where no guest runs.
-    fn begin(wire: Option<&Wire>) -> Option<Self> {
+    pub(super) fn begin(wire: Option<&Wire>) -> Option<Self> {
         let parts = match Parts::provide() {
             Ok(parts) => parts,
             Err(GuestError::Impossible(why)) => {
@@ -70,7 +70,7 @@ impl Node {
     }
 
     /// Adds an instance with one disk, and further words.
-    fn add(&self, name: &str, more: &str) {
+    pub(super) fn add(&self, name: &str, more: &str) {
         let line = format!(
             "instance add -t file --disk 0:size=1G --ignore-ipolicy -B memory=256M \
              --no-name-check --no-ip-check -n {MASTER} {more} {name}"
@@ -78,33 +78,45 @@ impl Node {
         self.cluster.gnt(&line).ok();
     }
 
-    fn fields(&self, name: &str, fields: &str) -> String {
+    pub(super) fn fields(&self, name: &str, fields: &str) -> String {
         let line = format!("instance list --no-headers -o {fields} {name}");
         self.cluster.gnt(&line).ok().trim().to_owned()
     }
 
     /// Waits until a field of an instance is this.
-    fn wait_for(&self, name: &str, field: &str, value: &str) {
+    pub(super) fn wait_for(&self, name: &str, field: &str, value: &str) {
         wait_for(&format!("{field} {value}"), PATIENCE, || {
             (self.fields(name, field) == value).then_some(())
         });
     }
 
     /// The text that a guest wrote to its serial console so far.
-    fn console(&self, name: &str) -> String {
+    pub(super) fn console(&self, name: &str) -> String {
         let uuid = self.fields(name, "uuid");
         let path = self.cluster.master.layout().instances().join(format!("{uuid}.console.log"));
         std::fs::read_to_string(path).unwrap_or_default()
     }
 
-    fn wait_for_console(&self, name: &str, text: &str, times: usize) {
+    pub(super) fn wait_for_console(&self, name: &str, text: &str, times: usize) {
         wait_for(&format!("{text} on the console"), PATIENCE, || {
             (self.console(name).matches(text).count() >= times).then_some(())
         });
     }
 
+    /// The devices that a guest tells of when it is asked on its serial console.
+    pub(super) fn devices(&self, name: &str) -> String {
+        let seen = self.console(name).matches("GUEST has:").count();
+        let mut talk = self.cluster.gnt_command(&format!("instance console {name}"));
+        talk.stdin(File::open(self.cluster.write("typed", "devices\n")).unwrap());
+        let talked = talk.output().unwrap();
+        assert!(talked.status.success(), "{talked:?}");
+        self.wait_for_console(name, "GUEST has:", seen + 1);
+        let console = self.console(name);
+        console.rsplit("GUEST has:").next().unwrap().lines().next().unwrap().trim().to_owned()
+    }
+
     /// The number of a guest's process.
-    fn process(&self, name: &str) -> u32 {
+    pub(super) fn process(&self, name: &str) -> u32 {
         let uuid = self.fields(name, "uuid");
         let path = self.cluster.master.layout().instances().join(format!("{uuid}.json"));
         pid(&path).unwrap()
@@ -131,15 +143,15 @@ impl Drop for Node {
 }
 
 /// A command with further words.
-fn with(mut command: Command, words: &[&str]) -> Command {
+pub(super) fn with(mut command: Command, words: &[&str]) -> Command {
     command.args(words);
     command
 }
 
 /// The guest reads what is typed. A serial port that gets something before may fall silent, in QEMU 7.2.
-const LISTENS: &str = "GUEST listens";
+pub(super) const LISTENS: &str = "GUEST listens";
 /// An instance without a card.
-const BARE: &str = "-o noop --no-install --no-nics";
+pub(super) const BARE: &str = "-o noop --no-install --no-nics";
 
 #[test]
 fn a_guest_outlives_its_agent() {
@@ -216,17 +228,7 @@ fn disks_and_cards_come_and_go_while_a_guest_runs() {
     node.add("web1.example", BARE);
     node.wait_for_console("web1", LISTENS, 1);
     let process = node.process("web1");
-    let has = |devices: &str| {
-        let seen = node.console("web1").matches("GUEST has:").count();
-        let mut talk = cluster.gnt_command("instance console web1");
-        talk.stdin(File::open(cluster.write("typed", "devices\n")).unwrap());
-        let talked = talk.output().unwrap();
-        assert!(talked.status.success(), "{talked:?}");
-        node.wait_for_console("web1", "GUEST has:", seen + 1);
-        let console = node.console("web1");
-        let told = console.rsplit("GUEST has:").next().unwrap().lines().next().unwrap().trim();
-        assert_eq!(told, devices);
-    };
+    let has = |devices: &str| assert_eq!(node.devices("web1"), devices);
     let modify =
         |words: &str| cluster.gnt(&format!("instance modify --ignore-ipolicy {words} web1"));
     has("vda=2097152");
