@@ -160,10 +160,11 @@ impl Kvm {
         let refused =
             |why: String| VirtError::Refused { what: "start", name: launch.name.clone(), why };
         let firmware = firmware::wanted(Filled(&launch.hvparams), &self.firmware);
-        let planned = firmware.and_then(|firmware| plan::plan(launch, host(), firmware.as_ref()));
+        let planned = tpm::check(Filled(&launch.hvparams)).and(firmware);
+        let planned = planned.and_then(|firmware| plan::plan(launch, host(), firmware.as_ref()));
         let plan = planned.map_err(|error| refused(error.to_string()))?;
-        // Somebody asked for this start and hears why it fails: so it fails, where the place of the screen is
-        // taken. What listens there instead would be told the password.
+        // A start fails where the place of the screen is taken, as somebody asked for it and hears why. Viewers
+        // would tell the password to the program that listens there instead.
         let listener = screen::listen(launch).map_err(&refused)?;
         let password = screen::password(launch).map_err(&refused)?;
         let mut cards = self.nics.connect(launch).await?;
@@ -379,9 +380,5 @@ pub(crate) fn check(parameters: &Parameters, directories: &[PathBuf]) -> Result<
             ));
         }
     }
-    if parameters.flag("tpm") && !Path::new(tpm::PROGRAM).is_file() {
-        let why = format!("there is no {} on this node; it is in the package swtpm", tpm::PROGRAM);
-        return Err(PlanError::new("tpm", why));
-    }
-    Ok(())
+    tpm::check(parameters)
 }

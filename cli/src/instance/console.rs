@@ -11,7 +11,7 @@ use model::Secret;
 use serde_json::Value;
 
 use crate::error::CliError;
-use crate::output::{warn, warn_lines};
+use crate::output::{say, warn, warn_lines};
 use crate::python;
 use crate::selection::Selection;
 use crate::session::Session;
@@ -42,8 +42,16 @@ pub(super) fn command(told: &Value) -> String {
     format!("Instance {name} has VNC listening on {at} (display {display}), URL <vnc://{at}/>")
 }
 
-/// Where the console of an instance is that has no serial one; none where a talk is tried.
-pub(super) fn elsewhere(name: &str, session: &Session) -> Result<Option<String>, CliError> {
+/// Talks with an instance, or tells where its screen is if it has no serial console.
+pub(super) fn open(name: &str, session: &Session) -> Result<(), CliError> {
+    match elsewhere(name, session)? {
+        Some(place) => say(place),
+        None => talk(name, session),
+    }
+}
+
+/// The words for an instance without a serial console; none where a talk is tried.
+fn elsewhere(name: &str, session: &Session) -> Result<Option<String>, CliError> {
     let filter = Selection::named("name", &[name.to_owned()]).filter();
     let fields = ["console"].into_iter().collect();
     let table = session.ask(&Query { what: What::Instance, fields, filter })?;
@@ -75,7 +83,7 @@ pub(super) fn log(name: &str, follow: bool, session: &Session) -> Result<(), Cli
 }
 
 /// Passes keys to an instance, and shows what it says.
-pub(super) fn talk(name: &str, session: &Session) -> Result<(), CliError> {
+fn talk(name: &str, session: &Session) -> Result<(), CliError> {
     let mut client = session.connect()?;
     // It is known here, before the terminal is another one, whether there is a console.
     let (from, said) = asked(session, &mut client, question(name, None, None, 0.0))?;

@@ -1,4 +1,4 @@
-//! What guests have for people: screens by VNC, sound, devices of USB. And what they have for nobody: a TPM.
+//! Guests have screens by VNC, sound and devices of USB for people, and a TPM for themselves.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -198,7 +198,12 @@ fn a_guest_has_a_tpm_of_its_own_that_ends_with_it() {
     assert_ne!(user_of(&state), Some(tpm));
     cluster.gnt("instance shutdown --timeout 0 web1").ok();
     assert_eq!(user_of(&state), None);
-    assert!(state.join("tpm2-00.permall").exists(), "it remembers beyond its runs");
+    let memory = state.join("tpm2-00.permall");
+    assert!(memory.exists(), "it remembers beyond its runs");
+    stdx::atomic::write(&memory, b"nonsense", 0o666).unwrap();
+    let told = cluster.gnt("instance startup web1");
+    assert!(told.failed(1).contains("swtpm: "), "{told:?}");
+    assert_eq!(user_of(&state), None);
     cluster.gnt("instance remove -f --shutdown-timeout 0 web1").ok();
     assert!(!state.exists());
 }

@@ -62,7 +62,7 @@ const REFUSED: [(&str, &str); 4] = [
 const TUNNEL: &str = "this version encrypts no VNC; bind it to 127.0.0.1 or to a directory, and reach it \
                       by `ssh -L`";
 
-/// What a guest has of these.
+/// The devices of one guest for a person.
 #[derive(Debug, Default)]
 pub(super) struct Desktop<'a> {
     has_screen: bool,

@@ -109,7 +109,7 @@ pub(crate) fn plan(
     }
     started(&mut words, machine, firmware)?;
     connected(&mut words, parameters);
-    trusted(&mut words, parameters);
+    tpm(&mut words, parameters);
     booted(&mut words, parameters);
     desktop.options(&mut words);
     Devices::new(&mut words, parameters, machine, host).all(launch, &desktop)?;
@@ -248,7 +248,7 @@ fn connected(words: &mut Words, parameters: Filled<'_>) {
 }
 
 /// The TPM, which is a process of its own.
-fn trusted(words: &mut Words, parameters: Filled<'_>) {
+fn tpm(words: &mut Words, parameters: Filled<'_>) {
     if parameters.flag("tpm") {
         let tpm = words.descriptor(Given::Tpm);
         words.option("-chardev", format!("socket,id=tpm-control,fd={tpm}"));

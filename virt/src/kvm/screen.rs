@@ -106,7 +106,7 @@ pub(super) fn password(launch: &Launch) -> Result<Option<Secret<String>>, String
     }
 }
 
-/// What QEMU is asked to let in viewers with this password alone.
+/// The arguments by which QEMU lets in viewers with this password alone.
 pub(super) fn with_password(password: &Secret<String>) -> Value {
     json!({"protocol": "vnc", "password": password.expose()})
 }

@@ -11,25 +11,35 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use command_fds::{CommandFdExt as _, FdMapping};
+use model::Uuid;
 use rustix::fs::XattrFlags;
 use stdx::process::Process;
 use tokio::time::timeout;
 
-use model::Uuid;
-
-use super::plan::{Plan, RunAs};
+use super::plan::{Plan, PlanError, RunAs};
 use super::spawn::{LOG_MODE, PATH, ids};
-use super::words::{FIRST_DESCRIPTOR, Given};
+use super::words::{FIRST_DESCRIPTOR, Filled, Given};
 use super::{Kvm, RunFile};
 use crate::VirtError;
 use crate::records::io as failed;
 
-/// The program.
-pub(super) const PROGRAM: &str = "/usr/bin/swtpm";
+const PROGRAM: &str = "/usr/bin/swtpm";
 /// How long it may take to end after its QEMU: it writes each change at once, and needs a millisecond.
 const ENDS: Duration = Duration::from_secs(2);
 /// Mode of the directory of its state, beside the list of who else may enter it.
 const DIRECTORY_MODE: u32 = 0o700;
+
+/// Looks whether a guest with these parameters can have its TPM here.
+///
+/// # Errors
+/// It has one, and its program is not here.
+pub(super) fn check(parameters: Filled<'_>) -> Result<(), PlanError> {
+    if parameters.flag("tpm") && !Path::new(PROGRAM).is_file() {
+        let why = format!("there is no {PROGRAM} on this node; it is in the package swtpm");
+        return Err(PlanError::new("tpm", why));
+    }
+    Ok(())
+}
 
 /// A TPM before it runs.
 #[derive(Debug)]
