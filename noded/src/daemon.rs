@@ -120,9 +120,9 @@ fn instances(settings: &Settings) -> Result<Instances, DaemonError> {
     let layout = &settings.layout;
     let storage = Storage::new(layout.file_storage_paths(), layout.file_storage());
     let paths = Paths {
-        records: directory,
         firmware: layout.firmware_directories(),
         nic_hook: layout.nic_hook(),
+        ..Paths::of(directory)
     };
     Ok(Instances::open(paths, boot, storage, settings.clock.clone())?)
 }

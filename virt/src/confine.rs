@@ -21,14 +21,16 @@ use serde::{Deserialize, Serialize};
 
 /// The first word of a command line by which an agent confines a program.
 pub const WORD: &str = "confine";
-/// The agent, also where a newer version has taken its path.
-const AGENT: &str = "/proc/self/exe";
+/// The agent itself, also where a newer version has taken its path.
+pub const AGENT: &str = "/proc/self/exe";
 /// The search path of what is confined, and nothing of the agent's own environment.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// A directory that each system has. The program's own root lies over it.
 const ROOT: &str = "/tmp";
 /// The host's root, until all that is wanted of it has its place.
 const HOST: &str = "/host";
+/// The place of the one directory that a program may write.
+pub(crate) const DIRECTORY: &str = "/state";
 /// The system's programs and libraries.
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /// The devices of every program, and the one by which a processor runs guests.
@@ -52,6 +54,8 @@ pub(crate) struct Confinement {
     pub(crate) group: u32,
     /// Further groups.
     pub(crate) groups: Vec<u32>,
+    /// The descriptor of a directory that it has as [`DIRECTORY`].
+    pub(crate) directory: Option<i32>,
 }
 
 /// Why a program was not confined, and so not started.
@@ -83,9 +87,10 @@ fn step<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Confin
 }
 
 impl Confinement {
-    /// The command that confines itself and becomes a program. The program's words are still to be added.
-    pub(crate) fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(AGENT);
+    /// The command by which `agent` confines itself and becomes a program. The program's words are still to
+    /// be added.
+    pub(crate) fn command(&self, agent: &Path, program: &Path) -> Command {
+        let mut command = Command::new(agent);
         let told = serde_json::json!(self).to_string();
         command.arg(WORD).arg(told).arg(program).env_clear().env("PATH", PATH).current_dir("/");
         command
@@ -120,12 +125,12 @@ impl Confinement {
                 .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
                 .map_err(step(format!("write {path}")))?;
         }
-        settle(program)
+        settle(program, self.directory)
     }
 }
 
 /// Makes a root that has the system's programs, the program, and nothing else of the host.
-fn settle(program: &Path) -> Result<(), ConfineError> {
+fn settle(program: &Path, directory: Option<i32>) -> Result<(), ConfineError> {
     let none = None::<&str>;
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     mount(none, "/", none, private, none).map_err(step("detach mounts from the host's"))?;
@@ -161,6 +166,10 @@ fn settle(program: &Path) -> Result<(), ConfineError> {
     for path in DEVICES.iter().map(PathBuf::from).chain(programs) {
         show(&path)?;
     }
+    if let Some(directory) = directory {
+        let from = Path::new(HOST).join(format!("proc/self/fd/{directory}"));
+        bind(&from, Path::new(DIRECTORY))?;
+    }
     umount2(HOST, MntFlags::MNT_DETACH).map_err(step("let go of the host's root"))?;
     fs::remove_dir(HOST).map_err(step("remove the host's place"))?;
     let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | bare;
@@ -192,9 +201,13 @@ fn foreign(program: &Path) -> Vec<PathBuf> {
 
 /// Has a file or a directory of the host, if it is there, at its own path.
 fn show(path: &Path) -> Result<(), ConfineError> {
+    bind(&Path::new(HOST).join(path.strip_prefix("/").unwrap_or(path)), path)
+}
+
+/// Has a file or a directory of the host, if it is there, at another path.
+fn bind(from: &Path, path: &Path) -> Result<(), ConfineError> {
     let failed = |what: &str| step::<io::Error>(format!("{what} {}", path.display()));
-    let from = Path::new(HOST).join(path.strip_prefix("/").unwrap_or(path));
-    let kind = match fs::metadata(&from) {
+    let kind = match fs::metadata(from) {
         Ok(kind) => kind,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed("look at")(error)),
@@ -205,7 +218,7 @@ fn show(path: &Path) -> Result<(), ConfineError> {
         fs::File::create(path).map(drop).map_err(failed("make a place for"))?;
     }
     let all = MsFlags::MS_BIND | MsFlags::MS_REC;
-    let shown = mount(Some(&from), path, None::<&str>, all, None::<&str>);
+    let shown = mount(Some(from), path, None::<&str>, all, None::<&str>);
     shown.map_err(|error| failed("show")(error.into()))
 }
 
@@ -246,7 +259,7 @@ mod tests {
 
     #[test]
     fn root_is_no_guest() {
-        let root = Confinement { user: 0, group: 5, groups: Vec::new() };
+        let root = Confinement { user: 0, group: 5, groups: Vec::new(), directory: None };
         let told = root.apply(Path::new("/usr/bin/true")).unwrap_err();
         assert!(told.to_string().contains("no guest is root"), "{told}");
     }

@@ -53,13 +53,16 @@ pub struct Paths {
     pub firmware: Vec<PathBuf>,
     /// The program that is told of cards, where there is one.
     pub nic_hook: PathBuf,
+    /// The agent's own program, which confines others ([`crate::confine`]).
+    pub agent: PathBuf,
 }
 
 impl Paths {
     /// Those of a node that has records alone.
     pub fn of(records: PathBuf) -> Self {
         let nic_hook = records.join("no-hook");
-        Self { records, firmware: Vec::new(), nic_hook }
+        let agent = PathBuf::from(crate::confine::AGENT);
+        Self { records, firmware: Vec::new(), nic_hook, agent }
     }
 }
 

@@ -1,12 +1,13 @@
 //! The hypervisor `kvm`: guests of QEMU.
 //!
-//! [`plan`] makes the command line of a launch, with `words`, `devices` and their `parts`; `firmware` is
-//! found by its descriptors. The shell
-//! `spawn` starts it with open descriptors, as one of the `users` who may open nothing; `nics` makes its cards. A
-//! `guest` is one that lives: it is followed by its monitor and its process, and outlives the agent.
+//! [`plan`] makes the command line of a launch, with `words`, `desktop`, `devices` and their `parts`;
+//! `firmware` is found by its descriptors. The shell `spawn` starts it with open descriptors, as one of the
+//! `users` who may open nothing; `nics` makes its cards, and `tpm` runs beside it. A `guest` is one that
+//! lives: it is followed by its monitor and its process, and outlives the agent. `screen` lets viewers in,
 //! `plug` gives it other devices meanwhile, and `snapshot` copies its disks; `agent` is its own word.
 
 mod agent;
+mod desktop;
 mod devices;
 mod firmware;
 mod guest;
@@ -14,8 +15,10 @@ mod nics;
 mod parts;
 pub mod plan;
 mod plug;
+mod screen;
 mod snapshot;
 mod spawn;
+mod tpm;
 mod users;
 mod words;
 
@@ -30,11 +33,12 @@ use std::sync::Arc;
 use model::instance::launch::Launch;
 use model::instance::parameters::Parameters;
 use model::instance::state::Seen;
-use model::{InstanceName, Uuid};
+use model::{InstanceName, Secret, Uuid};
 use serde_json::json;
 use stdx::Tasks;
 use stdx::process::Process;
 
+use crate::qmp::Qmp;
 use crate::records::io as failed;
 use crate::{Paths, Storage, VirtError};
 pub(crate) use agent::GuestAgent;
@@ -43,6 +47,7 @@ pub(crate) use nics::Nics;
 use plan::{Host, PlanError};
 pub(crate) use plug::after;
 pub use plug::{Change, NotPlugged};
+use tpm::Tpm;
 use words::Filled;
 
 /// The words that end a QEMU.
@@ -72,10 +77,12 @@ enum RunFile {
     Variables,
     SecureVariables,
     Log,
+    /// A directory.
+    Tpm,
 }
 
 impl RunFile {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Monitor,
         Self::Console,
         Self::GuestAgent,
@@ -84,6 +91,7 @@ impl RunFile {
         Self::Variables,
         Self::SecureVariables,
         Self::Log,
+        Self::Tpm,
     ];
 
     const fn ending(self) -> &'static str {
@@ -96,6 +104,7 @@ impl RunFile {
             Self::Variables => "vars",
             Self::SecureVariables => "secure-vars",
             Self::Log => "qemu.log",
+            Self::Tpm => "tpm",
         }
     }
 }
@@ -111,6 +120,8 @@ pub(crate) struct Kvm {
     /// The directories with descriptors of firmware; a name in the first hides it in others.
     firmware: Arc<[PathBuf]>,
     users: users::Users,
+    /// The program that confines others.
+    agent_program: PathBuf,
     tasks: Tasks,
 }
 
@@ -124,7 +135,8 @@ impl Kvm {
         let opened = File::open(directory).map_err(failed("open the directory", directory))?;
         let (nics, firmware) = (Nics::new(paths.nic_hook.clone()), paths.firmware.clone().into());
         let (directory, users) = (Arc::new(opened), users::Users::default());
-        Ok(Self { storage, directory, nics, firmware, users, tasks })
+        let agent_program = paths.agent.clone();
+        Ok(Self { storage, directory, nics, firmware, users, agent_program, tasks })
     }
 
     fn path(&self, uuid: Uuid, file: RunFile) -> PathBuf {
@@ -162,37 +174,47 @@ impl Kvm {
         let refused =
             |why: String| VirtError::Refused { what: "start", name: launch.name.clone(), why };
         let firmware = firmware::wanted(Filled(&launch.hvparams), &self.firmware);
-        let planned = firmware.and_then(|firmware| plan::plan(launch, host(), firmware.as_ref()));
+        let planned = tpm::check(Filled(&launch.hvparams)).and(firmware);
+        let planned = planned.and_then(|firmware| plan::plan(launch, host(), firmware.as_ref()));
         let plan = planned.map_err(|error| refused(error.to_string()))?;
+        // A start fails where the place of the screen is taken, as somebody asked for it and hears why. Viewers
+        // would tell the password to the program that listens there instead.
+        let listener = screen::listen(launch).map_err(&refused)?;
+        let password = screen::password(launch).map_err(&refused)?;
         let mut cards = self.nics.connect(launch).await?;
-        let spawned = stdx::aside(|| spawn::spawn(self, launch, &plan, &mut cards));
-        let child = spawned?;
+        let mut tpm = Tpm::of(&plan, launch.uuid)?;
+        let other_end = tpm.as_mut().and_then(Tpm::other_end);
+        let prepared = spawn::Prepared { cards: &mut cards, tpm: other_end };
+        let spawned = stdx::aside(|| spawn::spawn(self, launch, &plan, prepared));
+        let mut child = spawned?;
         drop(cards);
         let Some(process) = Process::of(child.id()) else {
             return Err(refused(self.last_words(launch.uuid, child)));
         };
-        if let Err(error) = began(process) {
-            drop(process.kill());
-            return Err(error);
-        }
-        let uuid = launch.uuid;
-        let kvm = self.clone();
-        let guest = self.follow(uuid, process, Seen::Starting, move || kvm.last_words(uuid, child));
-        let going = if launch.paused { "query-status" } else { "cont" };
-        let gone = async {
-            let mut standing = guest.standing();
-            let ended = standing.wait_for(|now| matches!(now, Standing::Ended(_))).await;
-            match ended.as_deref() {
-                Ok(Standing::Ended(why)) => why.clone(),
-                _ => "it is not followed any more".to_owned(),
+        let ready = began(process).and_then(|()| tpm.map(|tpm| tpm.start(self)).transpose());
+        let tpm = match ready {
+            Ok(tpm) => tpm,
+            Err(error) => {
+                // The caller looks whether it has ended. Nobody follows it, so that it is reaped here.
+                if kill(process).await.is_ok() {
+                    drop(stdx::aside(|| child.wait()));
+                }
+                return Err(error);
             }
         };
-        let answer = tokio::select! {
-            answer = guest.ask(going, json!({})) => answer.map_err(|error| error.to_string()),
-            why = gone => Err(why),
+        let (kvm, uuid) = (self.clone(), launch.uuid);
+        let reap = async move {
+            if let Some(tpm) = tpm {
+                tpm.end().await;
+            }
+            kvm.last_words(uuid, child)
         };
-        match answer {
-            Ok(_) => Ok(guest),
+        let qmp = self.monitor(uuid, process);
+        let screen = screen::serve(qmp.clone(), listener);
+        let (guest, follow) = Guest::new(qmp, process, Seen::Starting, screen, reap);
+        self.tasks.spawn("guest", follow);
+        match begin(&guest, password, launch.paused).await {
+            Ok(()) => Ok(guest),
             Err(why) => {
                 guest
                     .end()
@@ -204,12 +226,16 @@ impl Kvm {
     }
 
     /// The guest of a process that an earlier life of the agent started; none where it has ended.
-    pub(crate) fn adopt(&self, uuid: Uuid, process: Process, seen: Seen) -> Option<Guest> {
-        let ended =
-            || "its process ended while the agent was away, or as a stranger to it".to_owned();
+    pub(crate) fn adopt(&self, launch: &Launch, process: Process, seen: Seen) -> Option<Guest> {
+        let ended = "its process ended while the agent was away, or as a stranger to it".to_owned();
         process.is_alive().then(|| {
             self.users.adopt(process);
-            self.follow(uuid, process, seen, ended)
+            let qmp = self.monitor(launch.uuid, process);
+            let screen = screen::resume(qmp.clone(), launch.clone());
+            let reap = std::future::ready(ended);
+            let (guest, follow) = Guest::new(qmp, process, seen, screen, reap);
+            self.tasks.spawn("guest", follow);
+            guest
         })
     }
 
@@ -237,18 +263,16 @@ impl Kvm {
         }
     }
 
-    fn follow(
-        &self,
-        uuid: Uuid,
-        process: Process,
-        seen: Seen,
-        reap: impl FnOnce() -> String + Send + 'static,
-    ) -> Guest {
-        let (qmp, talk) = crate::qmp::Qmp::new(self.path(uuid, RunFile::Monitor), process);
-        let (guest, follow) = Guest::new(qmp, process, seen, reap);
+    fn monitor(&self, uuid: Uuid, process: Process) -> Qmp {
+        let (qmp, talk) = Qmp::new(self.path(uuid, RunFile::Monitor), process);
         self.tasks.spawn("monitor of a guest", talk);
-        self.tasks.spawn("guest", follow);
-        guest
+        qmp
+    }
+
+    /// Removes what is left of a run whose process is gone, outside its own files.
+    pub(crate) async fn clear(&self, launch: &Launch) {
+        screen::clean(launch);
+        self.nics.disconnect(&launch.name, &launch.nics).await;
     }
 
     /// How a process ended that has: its exit status, and the end of its words.
@@ -294,13 +318,46 @@ impl Kvm {
     pub(crate) fn forget(&self, uuid: Uuid) {
         for file in RunFile::ALL {
             let path = self.path(uuid, file);
-            match std::fs::remove_file(&path) {
+            let removed = match file {
+                RunFile::Tpm => std::fs::remove_dir_all(&path),
+                _ => std::fs::remove_file(&path),
+            };
+            match removed {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!(%uuid, ?file, %error, "a file of an instance stays");
                 }
                 _ => {}
             }
         }
+    }
+}
+
+/// Has a guest that stands still get what it needs, and run or go on standing still.
+///
+/// # Errors
+/// It refuses, or it has ended; the text says so.
+async fn begin(
+    guest: &Guest,
+    password: Option<Secret<String>>,
+    paused: bool,
+) -> Result<(), String> {
+    let gone = async {
+        let mut standing = guest.standing();
+        let ended = standing.wait_for(|now| matches!(now, Standing::Ended(_))).await;
+        match ended.as_deref() {
+            Ok(Standing::Ended(why)) => why.clone(),
+            _ => "it is not followed any more".to_owned(),
+        }
+    };
+    let told = async {
+        if let Some(password) = &password {
+            guest.ask("set_password", screen::with_password(password)).await?;
+        }
+        guest.ask(if paused { "query-status" } else { "cont" }, json!({})).await
+    };
+    tokio::select! {
+        answer = told => answer.map(drop).map_err(|error| error.to_string()),
+        why = gone => Err(why),
     }
 }
 
@@ -329,6 +386,7 @@ pub(crate) fn check(parameters: &Parameters, directories: &[PathBuf]) -> Result<
         "cdrom_image_path",
         "cdrom2_image_path",
         "floppy_image_path",
+        "vnc_password_file",
     ] {
         let path = parameters.text(name);
         if !path.is_empty() && !Path::new(path).is_file() {
@@ -339,5 +397,5 @@ pub(crate) fn check(parameters: &Parameters, directories: &[PathBuf]) -> Result<
             ));
         }
     }
-    Ok(())
+    tpm::check(parameters)
 }

@@ -284,6 +284,7 @@ mod tests {
             paused: false,
             seed: None,
             users: Vec::new(),
+            network_port: None,
         }
     }
 

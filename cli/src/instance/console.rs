@@ -1,4 +1,4 @@
-//! `gnt instance console` and `log`: serial consoles, by way of the master.
+//! `gnt instance console` and `log`: serial consoles, by way of the master, and where screens are.
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use luxi::Client;
-use luxi::method::{ConsolePiece, GantryConsole, StagedSecret};
+use luxi::method::{ConsolePiece, GantryConsole, Query, StagedSecret, What};
 use model::Secret;
 use serde_json::Value;
 
 use crate::error::CliError;
-use crate::output::{warn, warn_lines};
+use crate::output::{say, warn, warn_lines};
 use crate::python;
+use crate::selection::Selection;
 use crate::session::Session;
 
 /// The key that ends a talk, as with telnet and `virsh`: Ctrl-].
@@ -24,14 +25,39 @@ const TYPED_BYTES: usize = 4096;
 /// Bytes that a talk begins with: the prompt that waits, and some lines before it.
 const BEFORE_BYTES: usize = 1024;
 
-/// The command by which Ganeti's clients reach a console, or why there is none.
+/// How Ganeti's clients reach a console, in its words, or why there is none.
 pub(super) fn command(told: &Value) -> String {
-    let Some(command) = told["command"].as_array() else {
+    let of = |name: &str| python::text(&told[name]);
+    if let Some(command) = told["command"].as_array() {
+        let words: Vec<String> = command.iter().map(python::text).collect();
+        return format!("ssh -t {}@{} {}", of("user"), of("host"), words.join(" "));
+    }
+    if told["kind"] != "vnc" {
         return told["message"].as_str().unwrap_or_default().trim_end().to_owned();
-    };
-    let words: Vec<String> = command.iter().map(python::text).collect();
-    let (user, host) = (python::text(&told["user"]), python::text(&told["host"]));
-    format!("ssh -t {user}@{host} {}", words.join(" "))
+    }
+    let (name, host, port) = (of("instance"), of("host"), of("port"));
+    // Colons are part of the address where it is one of IPv6.
+    let at = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let display = of("display");
+    format!("Instance {name} has VNC listening on {at} (display {display}), URL <vnc://{at}/>")
+}
+
+/// Talks with an instance, or tells where its screen is if it has no serial console.
+pub(super) fn open(name: &str, session: &Session) -> Result<(), CliError> {
+    match elsewhere(name, session)? {
+        Some(place) => say(place),
+        None => talk(name, session),
+    }
+}
+
+/// The words for an instance without a serial console; none where a talk is tried.
+fn elsewhere(name: &str, session: &Session) -> Result<Option<String>, CliError> {
+    let filter = Selection::named("name", &[name.to_owned()]).filter();
+    let fields = ["console"].into_iter().collect();
+    let table = session.ask(&Query { what: What::Instance, fields, filter })?;
+    let told = table.data.first().and_then(|row| row.first()?.value());
+    let told = told.filter(|told| !told.is_null() && told["kind"] != "ssh");
+    Ok(told.map(command))
 }
 
 /// Prints what an instance said.
@@ -57,7 +83,7 @@ pub(super) fn log(name: &str, follow: bool, session: &Session) -> Result<(), Cli
 }
 
 /// Passes keys to an instance, and shows what it says.
-pub(super) fn talk(name: &str, session: &Session) -> Result<(), CliError> {
+fn talk(name: &str, session: &Session) -> Result<(), CliError> {
     let mut client = session.connect()?;
     // It is known here, before the terminal is another one, whether there is a console.
     let (from, said) = asked(session, &mut client, question(name, None, None, 0.0))?;
@@ -149,4 +175,27 @@ fn print(bytes: &[u8]) -> Result<(), CliError> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     Ok(written?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_screen_is_told_in_ganetis_words() {
+        let vnc = |host: &str| {
+            command(&json!({"kind": "vnc", "instance": "web1", "host": host, "port": 11_000,
+                "display": 5_100, "message": null, "command": null}))
+        };
+        let words = "Instance web1 has VNC listening on 10.0.0.1:11000 (display 5100), \
+                     URL <vnc://10.0.0.1:11000/>";
+        assert_eq!(vnc("10.0.0.1"), words);
+        assert!(vnc("::1").ends_with("URL <vnc://[::1]:11000/>"));
+        assert_eq!(
+            command(&json!({"kind": "msg", "message": "No serial shell\n"})),
+            "No serial shell"
+        );
+    }
 }

@@ -175,7 +175,7 @@ impl Further {
                 let told = job.run(OpCode::InstanceConsole(op), session)?.unwrap_or_default();
                 say(console::command(&told))
             }
-            Self::Console { name, show_cmd: false, job: _ } => console::talk(&name, session),
+            Self::Console { name, show_cmd: false, job: _ } => console::open(&name, session),
             Self::Log { name, follow } => console::log(&name, follow, session),
             Self::ChangeGroup { name, groups, iallocator, early_release, job } => {
                 let op = InstanceChangeGroup {

@@ -10,10 +10,10 @@ use model::instance::launch::{GuestFacts, Sight};
 use model::instance::parameters::{self, Change, Parameters};
 use model::instance::state::{AdminState, NodeState, Seen};
 use model::instance::{Disk, Instance, InstanceSettings, Nic};
-use model::layout::Layout;
 use model::{NodeName, Timestamp};
-use serde_json::{Value, json as value};
+use serde_json::Value;
 
+use super::console::console;
 use super::standing::{Stands, node_state};
 use crate::agents::contacts::Contacts;
 use crate::config::Config;
@@ -180,26 +180,8 @@ impl InstanceRow {
         if self.stands.is_alive() != Some(true) {
             return Cell::without(CellStatus::Unavailable);
         }
-        json(&console(&self.instance))
+        json(&console(&self.instance, &self.settings.hypervisor_of(&self.instance)))
     }
-}
-
-/// How the console of an instance that lives is reached, as Ganeti's clients know it.
-pub(super) fn console(instance: &Instance) -> Value {
-    if instance.hypervisor == "kvm" {
-        let socket = Layout::default().instances().join(format!("{}.console", instance.uuid));
-        let socket = format!("UNIX-CONNECT:{}", socket.display());
-        return value!({
-            "kind": "ssh", "instance": instance.name, "message": null,
-            "host": instance.primary_node, "port": null, "user": "root",
-            "command": ["socat", "STDIO,raw,echo=0,escape=0x1d", socket], "display": null,
-        });
-    }
-    let message = format!("Console not available for {} hypervisor\n", instance.hypervisor);
-    value!({
-        "kind": "msg", "instance": instance.name, "message": message, "host": null, "port": null,
-        "user": null, "command": null, "display": null,
-    })
 }
 
 /// Fields with names of their own.

@@ -53,6 +53,7 @@ pub(super) fn launch(config: &Config, instance: &Instance) -> Launch {
         paused: false,
         seed,
         users: if has_own_user { settings.uid_pool.clone() } else { Vec::new() },
+        network_port: instance.network_port,
     }
 }
 

@@ -32,6 +32,9 @@ pub struct Launch {
     /// The users that its process may be, where it is to have one of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<UidRange>,
+    /// The port that is its own in the cluster, at which its screen may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_port: Option<u16>,
 }
 
 /// The texts that cloud-init in a guest reads (its data source NoCloud).

@@ -103,6 +103,18 @@ impl Node {
         });
     }
 
+    /// The devices that a guest tells of when it is asked on its serial console.
+    pub(crate) fn devices(&self, name: &str) -> String {
+        let seen = self.console(name).matches("GUEST has:").count();
+        let mut talk = self.cluster.gnt_command(&format!("instance console {name}"));
+        talk.stdin(File::open(self.cluster.write("typed", "devices\n")).unwrap());
+        let talked = talk.output().unwrap();
+        assert!(talked.status.success(), "{talked:?}");
+        self.wait_for_console(name, "GUEST has:", seen + 1);
+        let console = self.console(name);
+        console.rsplit("GUEST has:").next().unwrap().lines().next().unwrap().trim().to_owned()
+    }
+
     /// The number of a guest's process.
     pub(crate) fn process(&self, name: &str) -> u32 {
         let uuid = self.fields(name, "uuid");
@@ -137,7 +149,7 @@ pub(crate) fn with(mut command: Command, words: &[&str]) -> Command {
 }
 
 /// The guest reads what is typed. A serial port that gets something before may fall silent, in QEMU 7.2.
-const LISTENS: &str = "GUEST listens";
+pub(crate) const LISTENS: &str = "GUEST listens";
 /// An instance without a card.
 pub(crate) const BARE: &str = "-o noop --no-install --no-nics";
 
@@ -216,17 +228,7 @@ fn disks_and_cards_come_and_go_while_a_guest_runs() {
     node.add("web1.example", BARE);
     node.wait_for_console("web1", LISTENS, 1);
     let process = node.process("web1");
-    let has = |devices: &str| {
-        let seen = node.console("web1").matches("GUEST has:").count();
-        let mut talk = cluster.gnt_command("instance console web1");
-        talk.stdin(File::open(cluster.write("typed", "devices\n")).unwrap());
-        let talked = talk.output().unwrap();
-        assert!(talked.status.success(), "{talked:?}");
-        node.wait_for_console("web1", "GUEST has:", seen + 1);
-        let console = node.console("web1");
-        let told = console.rsplit("GUEST has:").next().unwrap().lines().next().unwrap().trim();
-        assert_eq!(told, devices);
-    };
+    let has = |devices: &str| assert_eq!(node.devices("web1"), devices);
     let modify =
         |words: &str| cluster.gnt(&format!("instance modify --ignore-ipolicy {words} web1"));
     has("vda=2097152");

@@ -15,6 +15,7 @@ mod debian;
 mod host_network;
 mod instances;
 mod life;
+mod screens;
 
 /// The serial number of the machine, and the address of its card.
 const SERIAL: &str = "SN-7";

@@ -164,12 +164,12 @@ impl Instances {
         Ok(())
     }
 
-    /// Removes what is left of the cards of a run whose process is gone.
+    /// Removes what is left of the cards and the screen of a run whose process is gone.
     ///
     /// It comes before the end is recorded: an agent that is cut off between them does it again.
     pub(super) async fn disconnect(&self, record: &Record) {
         if let Some(launch) = record.launch.as_ref().filter(|launch| launch.hypervisor == "kvm") {
-            self.0.kvm.nics.disconnect(&launch.name, &launch.nics).await;
+            self.0.kvm.clear(launch).await;
         }
     }
 
@@ -298,8 +298,9 @@ pub(super) fn taken_over(
     if !record.is_alive() || record.hypervisor() != Some("kvm") {
         return Ok(());
     }
-    let process = record.process.ok_or(PROCESS_ENDED)?;
-    let guest = kvm.adopt(record.uuid, process, record.seen).ok_or(PROCESS_ENDED)?;
+    let (process, launch) = (record.process.ok_or(PROCESS_ENDED)?, record.launch.as_ref());
+    let adopted = launch.and_then(|launch| kvm.adopt(launch, process, record.seen));
+    let guest = adopted.ok_or(PROCESS_ENDED)?;
     guests.insert(record.uuid, guest);
     Ok(())
 }

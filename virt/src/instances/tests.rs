@@ -20,6 +20,7 @@ fn launch(number: u128, run: u64) -> Launch {
         paused: false,
         seed: None,
         users: Vec::new(),
+        network_port: None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use model::instance::launch::{DiskLaunch, Launch, NicLaunch};
 use serde_json::{Map, Value, json};
 
+use super::desktop::Desktop;
 use super::parts::{self, Place, queues};
 use super::plan::{Host, PlanError};
 use super::words::{Filled, Given, Words};
@@ -60,7 +61,7 @@ impl<'a> Devices<'a> {
     }
 
     /// All devices of a launch.
-    pub(super) fn all(mut self, launch: &Launch) -> Result<(), PlanError> {
+    pub(super) fn all(mut self, launch: &Launch, desktop: &Desktop<'_>) -> Result<(), PlanError> {
         let reserved = usize::try_from(self.parameters.number("kvm_pci_reservations"));
         let needed = launch.disks.len() + launch.nics.len();
         let shared = reserved.unwrap_or(PORTS_MAX).max(needed).min(PORTS_MAX - 1);
@@ -74,7 +75,9 @@ impl<'a> Devices<'a> {
         if self.parameters.number("max_memory") > launch.memory() {
             self.device(json!({"driver": "virtio-mem-pci", "id": "memory", "memdev": "more"}));
         }
-        self.usb();
+        for device in desktop.devices() {
+            self.device(device);
+        }
         self.controller(launch);
         for (number, disk) in launch.disks.iter().enumerate() {
             self.disk(number, disk)?;
@@ -113,16 +116,6 @@ impl<'a> Devices<'a> {
             self.taken += 1;
         }
         self.device(Value::Object(device));
-    }
-
-    fn usb(&mut self) {
-        let mouse = self.parameters.text("usb_mouse");
-        if mouse.is_empty() {
-            return;
-        }
-        self.device(json!({"driver": "qemu-xhci", "id": "usb"}));
-        let driver = if mouse == "tablet" { "usb-tablet" } else { "usb-mouse" };
-        self.device(json!({"driver": driver, "id": "mouse", "bus": "usb.0"}));
     }
 
     /// The controller of SCSI, where disks hang on one.

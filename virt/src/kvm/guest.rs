@@ -43,14 +43,16 @@ struct Inner {
 
 impl Guest {
     /// The guest of a process: gives it, and the work that follows it until its end, which `reap` explains.
+    /// Its screen is served meanwhile, and is no more before its end is told.
     pub(crate) fn new(
         qmp: Qmp,
         process: Process,
         seen: Seen,
-        reap: impl FnOnce() -> String + Send + 'static,
+        screen: impl Future<Output = ()> + Send + 'static,
+        reap: impl Future<Output = String> + Send + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (stands, standing) = watch::channel(Standing::Alive(seen));
-        let follow = follow(qmp.clone(), process, stands, reap);
+        let follow = follow(qmp.clone(), process, stands, screen, reap);
         (Self(Arc::new(Inner { qmp, process, standing })), follow)
     }
 
@@ -107,13 +109,16 @@ impl Guest {
     /// It does not go.
     pub(crate) async fn end(&self) -> io::Result<()> {
         let process = self.process();
+        let went = self.0.qmp.ask_within("quit", json!({}), QUIT).await.is_ok()
+            && matches!(timeout(QUIT, process.ended()).await, Ok(Ok(())));
         // A process that does not answer, or does not go, is killed.
-        if self.0.qmp.ask_within("quit", json!({}), QUIT).await.is_ok()
-            && matches!(timeout(QUIT, process.ended()).await, Ok(Ok(())))
-        {
-            return Ok(());
+        if !went {
+            kill(process).await?;
         }
-        kill(process).await
+        // The next run may begin then, and take the place of the screen.
+        let mut standing = self.standing();
+        drop(standing.wait_for(|now| matches!(now, Standing::Ended(_))).await);
+        Ok(())
     }
 }
 
@@ -132,7 +137,8 @@ async fn follow(
     qmp: Qmp,
     process: Process,
     stands: watch::Sender<Standing>,
-    reap: impl FnOnce() -> String,
+    screen: impl Future<Output = ()>,
+    reap: impl Future<Output = String>,
 ) {
     let mut changes = qmp.changes();
     let ask = async {
@@ -162,9 +168,9 @@ async fn follow(
     };
     tokio::select! {
         () = end => {}
-        () = async { ask.await; std::future::pending().await } => {}
+        () = async { tokio::join!(ask, screen); std::future::pending().await } => {}
     }
-    stands.send_replace(Standing::Ended(reap()));
+    stands.send_replace(Standing::Ended(reap.await));
 }
 
 /// How a guest stands by QEMU's word (`RunState` of `qapi/run-state.json`).

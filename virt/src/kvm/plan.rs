@@ -6,6 +6,7 @@ use model::instance::launch::Launch;
 use model::instance::settings::UidRange;
 use serde_json::json;
 
+use super::desktop::Desktop;
 use super::devices::Devices;
 use super::firmware::Firmware;
 use super::parts::content;
@@ -59,37 +60,20 @@ impl PlanError {
 const MACHINE: &str = "q35";
 /// Most words of `kvm_extra`.
 const EXTRA_WORDS_MAX: usize = 64;
-/// Parameters that this version refuses where they are not empty.
-const NOT_YET: [&str; 8] = [
-    "vnc_bind_address",
-    "vnc_password_file",
-    "vnc_x509_path",
-    "spice_bind",
-    "soundhw",
-    "usb_devices",
-    "vga",
-    "keymap",
-];
 
-/// Refuses parameters that this version does not know how to start.
+/// Refuses parameters that this version does not know how to start; gives those that were read for it.
 ///
 /// # Errors
 /// One of them has a value.
-pub(super) fn known(parameters: Filled<'_>) -> Result<(), PlanError> {
-    if let Some(name) = NOT_YET.into_iter().find(|name| !parameters.text(name).is_empty()) {
-        return Err(PlanError::new(name, "this version gives guests no screen and no sound"));
-    }
-    let refused = [
-        (parameters.flag("tpm"), "tpm", "this version gives guests no TPM"),
-        (
-            parameters.text("cdrom_image_path").contains("://"),
-            "cdrom_image_path",
-            "guests are confined and fetch nothing; give a file of the node",
-        ),
-    ];
+pub(super) fn known(parameters: Filled<'_>) -> Result<Desktop<'_>, PlanError> {
+    let refused = [(
+        parameters.text("cdrom_image_path").contains("://"),
+        "cdrom_image_path",
+        "guests are confined and fetch nothing; give a file of the node",
+    )];
     match refused.into_iter().find(|(is_refused, ..)| *is_refused) {
         Some((_, parameter, why)) => Err(PlanError::new(parameter, why)),
-        None => Ok(()),
+        None => Desktop::of(parameters),
     }
 }
 
@@ -103,7 +87,7 @@ pub(crate) fn plan(
     firmware: Option<&Firmware>,
 ) -> Result<Plan, PlanError> {
     let parameters = Filled(&launch.hvparams);
-    known(parameters)?;
+    let desktop = known(parameters)?;
     let mut words = Words::default();
     words.option("-name", format!("guest={},debug-threads=on", escaped(launch.name.as_str())));
     words.option("-uuid", launch.uuid.to_string());
@@ -121,8 +105,10 @@ pub(crate) fn plan(
     }
     started(&mut words, machine, firmware)?;
     connected(&mut words, parameters);
+    tpm(&mut words, parameters);
     booted(&mut words, parameters);
-    Devices::new(&mut words, parameters, machine, host).all(launch)?;
+    desktop.options(&mut words);
+    Devices::new(&mut words, parameters, machine, host).all(launch, &desktop)?;
     extra(&mut words, parameters)?;
     Ok(Plan {
         program: PathBuf::from(parameters.text("kvm_path")),
@@ -255,6 +241,16 @@ fn connected(words: &mut Words, parameters: Filled<'_>) {
         let port = json!({"driver": "virtserialport", "chardev": "agent", "bus": "serial.0",
             "id": "agent", "name": "org.qemu.guest_agent.0"});
         words.object("-device", &port);
+    }
+}
+
+/// The TPM, which is a process of its own.
+fn tpm(words: &mut Words, parameters: Filled<'_>) {
+    if parameters.flag("tpm") {
+        let tpm = words.descriptor(Given::Tpm);
+        words.option("-chardev", format!("socket,id=tpm-control,fd={tpm}"));
+        words.option("-tpmdev", "emulator,id=tpm,chardev=tpm-control");
+        words.object("-device", &json!({"driver": "tpm-crb", "id": "tpm-device", "tpmdev": "tpm"}));
     }
 }
 

@@ -26,13 +26,21 @@ use crate::confine::Confinement;
 use crate::records::io as failed;
 
 /// Mode of files that a guest writes and its operator reads.
-const LOG_MODE: u32 = 0o640;
+pub(super) const LOG_MODE: u32 = 0o640;
 /// Most bytes of variables: a flash of 64 MiB is the largest of QEMU's machines.
 const VARIABLES_BYTES_MAX: u64 = 64 << 20;
 /// Mode of the seed and of variables: they may hold what nobody else is to know.
 const SEED_MODE: u32 = 0o600;
 /// Mode of memory in a file: it has no name, and QEMU opens it anew.
 const MEMORY_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::ROTH).union(Mode::WOTH);
+
+/// Parts of a guest that are there before it.
+#[derive(Debug)]
+pub(super) struct Prepared<'a> {
+    pub(super) cards: &'a mut [Card],
+    /// Its end of the connection to its TPM.
+    pub(super) tpm: Option<OwnedFd>,
+}
 
 /// Starts QEMU by a plan. It stands still until its monitor says otherwise.
 ///
@@ -42,21 +50,24 @@ pub(super) fn spawn(
     kvm: &Kvm,
     launch: &Launch,
     plan: &Plan,
-    cards: &mut [Card],
+    mut prepared: Prepared<'_>,
 ) -> Result<Child, VirtError> {
     let taken = kvm.users.take(&plan.user)?;
     let (user, group) = (taken.user, taken.group);
     let mut descriptors = Vec::new();
     for (place, given) in plan.given.iter().enumerate() {
-        let parent_fd = open(kvm, launch, given, cards)?;
+        let parent_fd = open(kvm, launch, given, &mut prepared)?;
         let child_fd = FIRST_DESCRIPTOR + i32::try_from(place).unwrap_or_default();
         descriptors.push(FdMapping { parent_fd, child_fd });
     }
     let log = kvm.path(launch.uuid, RunFile::Log);
-    let words =
-        OpenOptions::new().create(true).write(true).truncate(true).mode(LOG_MODE).open(&log);
+    let mut words = OpenOptions::new();
+    words.create(true).write(true).truncate(true).mode(LOG_MODE);
+    // Its TPM writes here, too, each behind the other.
+    let words = words.custom_flags(nix::libc::O_APPEND).open(&log);
     let words = words.map_err(failed("open", &log))?;
-    let mut command = Confinement { user, group, groups: groups()? }.command(&plan.program);
+    let confinement = Confinement { user, group, groups: groups()?, directory: None };
+    let mut command = confinement.command(&kvm.agent_program, &plan.program);
     command.args(&plan.words);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words).process_group(0);
     command
@@ -84,7 +95,7 @@ fn open(
     kvm: &Kvm,
     launch: &Launch,
     given: &Given,
-    cards: &mut [Card],
+    prepared: &mut Prepared<'_>,
 ) -> Result<OwnedFd, VirtError> {
     let uuid = launch.uuid;
     Ok(match given {
@@ -119,7 +130,7 @@ fn open(
             file.map_err(|error| failed("make memory in", directory)(error.into()))?
         }
         Given::Queue(card) => {
-            let queue = cards.get_mut(*card).and_then(Card::queue);
+            let queue = prepared.cards.get_mut(*card).and_then(Card::queue);
             let count = queues(Filled(&launch.hvparams));
             queue.ok_or_else(|| {
                 VirtError::User(format!("card {card} has fewer than {count} queues"))
@@ -130,6 +141,10 @@ fn open(
             let file = OpenOptions::new().read(true).write(true).open(path);
             file.map_err(failed("open", path))?.into()
         }
+        Given::Tpm => prepared
+            .tpm
+            .take()
+            .ok_or_else(|| VirtError::User("no TPM was made for it".to_owned()))?,
     })
 }
 

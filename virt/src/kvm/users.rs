@@ -40,11 +40,11 @@ impl Users {
     /// There is none.
     pub(super) fn take(&self, run_as: &RunAs) -> Result<Taken<'_>, VirtError> {
         let (user, group) = match run_as {
-            RunAs::Shared => named(GUEST_USER)?.unwrap_or(NOBODY),
+            RunAs::Shared => shared()?,
             RunAs::Named(name) => {
                 named(name)?.ok_or_else(|| VirtError::User(format!("there is no user `{name}`")))?
             }
-            RunAs::OfPool(pool) => (self.free(pool)?, named(GUEST_USER)?.unwrap_or(NOBODY).1),
+            RunAs::OfPool(pool) => (self.free(pool)?, shared()?.1),
         };
         Ok(Taken { users: self, user, group, is_of_pool: matches!(run_as, RunAs::OfPool(_)) })
     }
@@ -89,6 +89,14 @@ impl Drop for Taken<'_> {
             self.users.0.lock().remove(&self.user);
         }
     }
+}
+
+/// The user and the group that all guests share.
+///
+/// # Errors
+/// Nobody tells who that is.
+pub(super) fn shared() -> Result<(u32, u32), VirtError> {
+    Ok(named(GUEST_USER)?.unwrap_or(NOBODY))
 }
 
 /// The user and the group of a name; none where nobody has it.

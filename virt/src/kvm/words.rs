@@ -35,6 +35,8 @@ pub(super) enum Given {
     Queue(usize),
     /// The kernel's own end of a card.
     VhostNet,
+    /// QEMU's end of the connection to its TPM.
+    Tpm,
 }
 
 /// Parameters that are filled.

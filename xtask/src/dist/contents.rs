@@ -168,7 +168,8 @@ fn main(
             ("Recommends", "ipmitool, ipxe, logrotate, nftables".to_owned()),
             (
                 "Suggests",
-                "gantry-ganeti-names, openvswitch-switch, prometheus, qemu-system-x86".to_owned(),
+                "gantry-ganeti-names, openvswitch-switch, prometheus, qemu-system-x86, swtpm"
+                    .to_owned(),
             ),
         ],
         summary: "cluster manager: bare machines to running work by one durable job queue",

@@ -71,6 +71,10 @@ wget -q -O - "$report" && echo "GUEST reported"
 devices() {
     for disk in /sys/class/block/vd?; do echo ${disk##*/}=$(cat $disk/size); done
     for card in /sys/class/net/eth*; do [ -e $card ] && cat $card/address; done
+    for class in $(cat /sys/bus/pci/devices/*/class); do
+        case $class in 0x03*) echo screen;; 0x04*) echo sound;; 0x0c03*) echo usb;; esac
+    done
+    for tpm in /sys/class/tpm/tpm?; do [ -e $tpm ] && echo ${tpm##*/}; done
 }
 grep -q gantry.stays /proc/cmdline && echo "GUEST listens" && while read -r line; do
     echo "GUEST hears $line"

@@ -40,6 +40,7 @@ fn launch(nics: Vec<NicLaunch>) -> Launch {
         paused: false,
         seed: None,
         users: Vec::new(),
+        network_port: None,
     }
 }
 
@@ -276,9 +277,14 @@ fn what_a_run_leaves_goes_with_it_however_it_ends() {
         let open = || {
             let storage = crate::Storage::new(path("list"), path("disks"));
             let clock = stdx::Clock::system();
-            let paths = crate::Paths { nic_hook: path("hook"), ..crate::Paths::of(path("runs")) };
+            let (nic_hook, agent) = (path("hook"), path("agent"));
+            let paths = crate::Paths { nic_hook, agent, ..crate::Paths::of(path("runs")) };
             crate::Instances::open(paths, "boot".into(), storage, clock).unwrap()
         };
+        // This program is no agent that could confine.
+        let confines =
+            "#!/bin/sh\nshift 2; exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"\n";
+        stdx::atomic::write(&path("agent"), confines.as_bytes(), 0o755).unwrap();
         let (uuid, patience) = (launch.uuid, std::time::Duration::ZERO);
         let left = || nft("list tables") + &ip("-o link show") + &ip("rule show");
         let has = |count: usize| {

@@ -43,6 +43,7 @@ fn launch(values: &[(&str, Value)]) -> Launch {
         paused: false,
         seed: None,
         users: Vec::new(),
+        network_port: None,
     }
 }
 
@@ -79,6 +80,9 @@ fn the_start_of_a_usual_guest() {
     insta::assert_snapshot!(lines(&launch(&[]), HOST).join("\n"));
 }
 
+/// One device more than a guest may have.
+const MANY: &str = "mouse mouse mouse mouse mouse mouse mouse mouse mouse";
+
 /// A value of each parameter that is not its default.
 fn another(name: &str) -> Vec<Value> {
     let words: &[&str] = match name {
@@ -96,6 +100,7 @@ fn another(name: &str) -> Vec<Value> {
         "initrd_path" => &["/boot/initrd"],
         "kernel_path" => &["/boot/vmlinuz"],
         "kernel_args" => &["quiet"],
+        "keymap" => &["de", "../de"],
         "root_path" => &["/dev/sda1"],
         "kvm_extra" => &["-fw_cfg name=opt/x,string=y"],
         "kvm_flag" => &["enabled", "disabled"],
@@ -107,7 +112,12 @@ fn another(name: &str) -> Vec<Value> {
         "scsi_controller_type" => &["megasas"],
         "security_model" => &["user", "pool"],
         "security_domain" => &["guests"],
+        "soundhw" => &["hda", "ac97 pcspk", "theremin"],
+        "usb_devices" => &["keyboard,audio", "ccid wacom-tablet", "host:1.2", MANY],
         "usb_mouse" => &["tablet", "mouse"],
+        "vga" => &["std", "cirrus", "virtio", "qxl", "vmware", "none", "cga"],
+        "vnc_bind_address" => &["127.0.0.1", "/run/vnc", "eth0"],
+        "vnc_password_file" => &["/etc/gantry/vnc-password"],
         "firmware" => &["uefi", "uefi-secure"],
         "accelerator" => &["kvm", "tcg"],
         "seed" => &["nocloud"],
@@ -136,6 +146,7 @@ fn what_each_parameter_changes() {
                 }
                 "scsi_controller_type" => vec![("disk_type", Value::from("scsi"))],
                 "cdrom_disk_type" => vec![("cdrom_image_path", Value::from("/srv/cd.iso"))],
+                "vnc_password_file" => vec![("vnc_bind_address", Value::from("::1"))],
                 "security_domain" => vec![("security_model", Value::from("user"))],
                 _ => Vec::new(),
             };

@@ -169,6 +169,7 @@ mod tests {
             paused: false,
             seed: None,
             users: Vec::new(),
+            network_port: None,
         };
         let id = |number| Uuid::from_u128(number);
         let all = [disk_id(id(1)), disk_id(id(2)), card_id(id(1)), card_id(id(2))];
