@@ -123,6 +123,7 @@ fn instances(settings: &Settings) -> Result<Instances, DaemonError> {
         records: directory,
         firmware: layout.firmware_directories(),
         nic_hook: layout.nic_hook(),
+        xl: layout.xl(),
     };
     Ok(Instances::open(paths, boot, storage, settings.clock.clone())?)
 }

@@ -9,7 +9,7 @@
 mod devices;
 mod firmware;
 mod guest;
-mod nics;
+pub(crate) mod nics;
 mod parts;
 pub mod plan;
 mod plug;
@@ -40,7 +40,7 @@ pub(crate) use nics::Nics;
 use plan::{Host, PlanError};
 pub(crate) use plug::after;
 pub use plug::{Change, NotPlugged};
-use words::Filled;
+pub(crate) use words::Filled;
 
 /// The words that end a QEMU.
 const DISMISSED: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"quit\"}\n";

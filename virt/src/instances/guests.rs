@@ -15,6 +15,7 @@ use crate::console::{self, Output};
 use crate::kvm::{self, Change, Guest, Kvm, NotPlugged, Standing};
 use crate::records::io;
 use crate::runs::Record;
+use crate::xen::is_xen;
 
 /// How often logs of consoles are looked at: a guest that floods its own writes some MB meanwhile.
 const CUT_LOGS: Duration = Duration::from_secs(5);
@@ -116,6 +117,7 @@ impl Instances {
                 let killed = kvm::kill(process).await;
                 killed.map_err(|error| refused("end", record, error.to_string()))?;
             }
+            (None, None) if record.is_domain() => self.end_domain(record, within).await?,
             (None, None) if record.hypervisor() == Some("fake") => {
                 self.0.fake.shut_down(&record.name, within).await;
             }
@@ -129,8 +131,12 @@ impl Instances {
     ///
     /// It comes before the end is recorded: an agent that is cut off between them does it again.
     pub(super) async fn disconnect(&self, record: &Record) {
-        if let Some(launch) = record.launch.as_ref().filter(|launch| launch.hypervisor == "kvm") {
-            self.0.kvm.nics.disconnect(&launch.name, &launch.nics).await;
+        match &record.launch {
+            Some(launch) if launch.hypervisor == "kvm" => {
+                self.0.kvm.nics.disconnect(&launch.name, &launch.nics).await;
+            }
+            Some(launch) if is_xen(&launch.hypervisor) => self.0.xen.unguard(launch).await,
+            _ => {}
         }
     }
 
@@ -139,9 +145,13 @@ impl Instances {
         for uuid in of {
             let _turn = self.turn(uuid).await;
             let Some(record) = self.get(uuid) else { continue };
-            let launch = record.launch.as_ref().filter(|launch| launch.hypervisor == "kvm");
-            match launch {
-                Some(launch) if record.is_alive() => {
+            match &record.launch {
+                Some(launch) if record.is_domain() => {
+                    if let Err(error) = self.0.xen.guard(launch).await {
+                        tracing::warn!(%uuid, error, "the filter of a card is not renewed");
+                    }
+                }
+                Some(launch) if record.is_alive() && launch.hypervisor == "kvm" => {
                     self.0.kvm.nics.renew(&launch.name, &launch.nics).await;
                 }
                 _ => self.disconnect(&record).await,
