@@ -189,6 +189,13 @@ pub(super) fn console(instance: &Instance) -> Value {
             "command": ["socat", "STDIO,raw,echo=0,escape=0x1d", socket], "display": null,
         });
     }
+    if instance.hypervisor.starts_with("xen-") {
+        return value!({
+            "kind": "ssh", "instance": instance.name, "message": null,
+            "host": instance.primary_node, "port": null, "user": "root",
+            "command": ["xl", "console", instance.name], "display": null,
+        });
+    }
     let message = format!("Console not available for {} hypervisor\n", instance.hypervisor);
     value!({
         "kind": "msg", "instance": instance.name, "message": message, "host": null, "port": null,

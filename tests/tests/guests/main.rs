@@ -13,6 +13,7 @@ mod cloud_init;
 mod host_network;
 mod instances;
 mod life;
+mod xen;
 
 /// The serial number of the machine, and the address of its card.
 const SERIAL: &str = "SN-7";

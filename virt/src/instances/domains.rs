@@ -10,10 +10,10 @@ use model::instance::launch::Launch;
 use model::instance::state::Seen;
 
 use super::{AGENT_ENDED, Instances, Told, refused};
-use crate::VirtError;
 use crate::runs::Record;
 use crate::xen::list::{Domain, Life, Reason};
 use crate::xen::{XlError, is_xen};
+use crate::{Change, NotPlugged, VirtError};
 
 /// How often the list of domains is looked at: so long a guest that restarts itself stands still, and a look
 /// takes some 10 ms of the host's processor.
@@ -54,7 +54,7 @@ impl Instances {
             let is_news = |record: &&Record| stands(&list.of(record.uuid)) != Some(record.seen);
             for record in all.iter().filter(is_news) {
                 let uuid = record.uuid;
-                // Whoever has the turn does something with it.
+                // Somebody who has the turn works on it already.
                 let Some(turn) = self.try_turn(uuid) else { continue };
                 let instances = self.clone();
                 self.0.tasks.spawn("end of a domain", async move {
@@ -72,7 +72,7 @@ impl Instances {
         let Some(record) = self.get(uuid).filter(Record::is_domain) else { return Ok(()) };
         let failed = |error: XlError| refused("look at", &record, error.to_string());
         if record.seen == Seen::Starting {
-            // Whoever began it has not come to an end: it may be half made.
+            // Nobody works on its start any more: it may be half made.
             return self.dismiss(&record).await;
         }
         let xen = &self.0.xen;
@@ -175,6 +175,15 @@ fn stands(domains: &[Domain]) -> Option<Seen> {
         Life::Paused | Life::Ended(Reason::Suspend) => Some(Seen::Paused),
         Life::Ended(_) | Life::Dying => None,
     }
+}
+
+/// The answer to a change of devices: each of them counts from the next start on.
+pub(super) fn not_plugged(change: &Change) -> Vec<NotPlugged> {
+    let disks = change.disks.iter().map(|disk| disk.uuid);
+    let all = disks.chain(change.nics.iter().map(|nic| nic.uuid));
+    let all = all.chain(change.without.iter().copied());
+    all.map(|uuid| (uuid, "devices of Xen's guests are not plugged in this version".to_owned()))
+        .collect()
 }
 
 /// Whether a guest that restarts itself runs on.

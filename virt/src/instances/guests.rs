@@ -9,7 +9,7 @@ use model::Uuid;
 use model::instance::launch::{Launch, NicLaunch};
 use model::instance::state::Seen;
 
-use super::{Instances, Told, begun, refused};
+use super::{Instances, Told, begun, domains, refused};
 use crate::VirtError;
 use crate::console::{self, Output};
 use crate::kvm::{self, Change, Guest, Kvm, NotPlugged, Standing};
@@ -172,6 +172,9 @@ impl Instances {
         let _turn = self.turn(uuid).await;
         let mut record = self.0.runs.lock().alive(uuid, run)?.clone();
         let Some(had) = record.launch.clone() else { return Ok((self.word(uuid)?, Vec::new())) };
+        if record.is_domain() {
+            return Ok((self.word(uuid)?, domains::not_plugged(&change)));
+        }
         // Cards that come are on record first, so that what is made for them is removed with the run.
         let known = |nic: &&NicLaunch| !had.nics.iter().any(|one| one.uuid == nic.uuid);
         let new: Vec<NicLaunch> = change.nics.iter().filter(known).cloned().collect();

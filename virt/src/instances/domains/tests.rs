@@ -9,7 +9,7 @@ use stdx::Clock;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::{Order, Paths, Storage};
+use crate::{Change, Order, Paths, Storage};
 
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -114,6 +114,8 @@ async fn a_domain_lives_and_outlives_its_agent() {
     assert_eq!(first.start(launch(1, &[])).await.unwrap().1.seen, Seen::Running);
     assert_eq!(first.order(UUID, 1, Order::Pause).await.unwrap().1.seen, Seen::Paused);
     assert_eq!(node.domain(1).unwrap(), format!("web1.example.com {UUID} --p--- -\n"));
+    let change = Change { without: vec![UUID], ..Change::default() };
+    assert_eq!(first.plug(UUID, 1, change).await.unwrap().1[0].0, UUID, "nothing is plugged");
     assert_eq!(first.order(UUID, 1, Order::Memory(100)).await.unwrap().1.memory, 100);
     first.shutdown().await;
     let second = node.agent();
@@ -213,7 +215,7 @@ async fn a_start_that_fails_leaves_no_domain() {
     let error = instances.start(launch(1, &[])).await.unwrap_err().to_string();
     assert!(error.contains("web1.example.com: xl create") && error.contains("no device model"));
     assert_eq!((seen(&instances), node.domain(1)), (Seen::Crashed, None));
-    // What nobody has on record is not taken for the next run.
+    // A domain that is on no record is not taken for the next run.
     node.ends(9, "-b---- -");
     instances.start(launch(2, &[])).await.unwrap();
     assert_eq!((seen(&instances), node.domain(9)), (Seen::Running, None));
