@@ -2,6 +2,11 @@
 //!
 //! The test makes a guest of QEMU in which Xen runs, and has its own program run the same test there.
 
+#![expect(
+    clippy::print_stdout,
+    reason = "the console of the guest is all that is left of a failure"
+)]
+
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -117,3 +117,29 @@ impl Xl {
         done
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program with this script.
+    fn xl(directory: &tempfile::TempDir, script: &str) -> Xl {
+        let path = directory.path().join("xl");
+        stdx::atomic::write(&path, format!("#!/bin/sh\n{script}\n").as_bytes(), 0o755).unwrap();
+        Xl::new(path)
+    }
+
+    #[tokio::test]
+    async fn words_without_an_end_are_no_answer() {
+        let directory = tempfile::tempdir().unwrap();
+        let late = xl(&directory, "sleep 1000").run(&["list"], Duration::from_millis(200)).await;
+        let late = late.unwrap_err().to_string();
+        assert_eq!(late, "xl list: it did not end within 0 s");
+        let flood = "echo Name Reason-Code; yes | head -c 2000000";
+        let cut = xl(&directory, flood).list().await.unwrap_err();
+        assert!(matches!(cut, XlError::List(ListError::Cut)), "{cut}");
+        let complains = xl(&directory, "for i in $(seq 500); do echo no äöü >&2; done; exit 1");
+        let XlError::Fails { why, .. } = complains.list().await.unwrap_err() else { panic!() };
+        assert!(why.len() <= 3 * COMPLAINT_BYTES_MAX && why.ends_with("no äöü"), "{why}");
+    }
+}
