@@ -186,6 +186,11 @@ impl Layout {
         ["etc", "usr/share"].map(|place| self.root.join(place).join("qemu/firmware")).to_vec()
     }
 
+    /// Xen's program.
+    pub fn xl(&self) -> PathBuf {
+        self.root.join("usr/sbin/xl")
+    }
+
     /// The root of the environment, where set to nothing is as not set, or that of an installed machine.
     pub fn default_root() -> PathBuf {
         let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());

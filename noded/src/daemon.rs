@@ -122,6 +122,7 @@ fn instances(settings: &Settings) -> Result<Instances, DaemonError> {
     let paths = Paths {
         firmware: layout.firmware_directories(),
         nic_hook: layout.nic_hook(),
+        xl: layout.xl(),
         ..Paths::of(directory)
     };
     Ok(Instances::open(paths, boot, storage, settings.clock.clone())?)

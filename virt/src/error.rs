@@ -24,8 +24,15 @@ pub enum VirtError {
     #[error("this node has {0} instances, which is the limit")]
     Full(usize),
     /// No such hypervisor is here.
-    #[error("hypervisor `{0}` runs nothing on this node: this version has kvm and fake")]
+    #[error(
+        "hypervisor `{0}` runs nothing on this node: this version has kvm, xen-pvm, xen-hvm and fake"
+    )]
     Hypervisor(String),
+    /// Xen's program is not here.
+    #[error(
+        "hypervisor {hypervisor} runs nothing on this node: there is no {xl}; the package xen-utils has it"
+    )]
+    NoXl { hypervisor: String, xl: PathBuf },
     /// The hypervisor says no.
     #[error("the hypervisor cannot {what} instance {name}: {why}")]
     Refused { what: &'static str, name: InstanceName, why: String },

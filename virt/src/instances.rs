@@ -1,6 +1,7 @@
 //! The instances of this node: one thing at a time for each of them, each change durable before it is told.
-//! Guests of QEMU are in `guests`.
+//! Guests of QEMU are in `guests`, and domains of Xen in `domains`.
 
+mod domains;
 mod guests;
 
 use std::collections::HashMap;
@@ -25,6 +26,7 @@ use crate::hypervisor::{CheckError, check, is_here};
 use crate::kvm::{Guest, Kvm};
 use crate::records::{Records, io};
 use crate::runs::{Record, Runs};
+use crate::xen::{Xen, Xl, is_xen};
 use crate::{Storage, VirtError};
 use guests::{moves, taken_over};
 
@@ -55,14 +57,15 @@ pub struct Paths {
     pub nic_hook: PathBuf,
     /// The agent's own program, which confines others ([`crate::confine`]).
     pub agent: PathBuf,
+    /// Xen's program `xl`, where it is there.
+    pub xl: PathBuf,
 }
 
 impl Paths {
     /// Those of a node that has records alone.
     pub fn of(records: PathBuf) -> Self {
-        let nic_hook = records.join("no-hook");
-        let agent = PathBuf::from(crate::confine::AGENT);
-        Self { records, firmware: Vec::new(), nic_hook, agent }
+        let (nic_hook, xl) = (records.join("no-hook"), records.join("no-xl"));
+        Self { records, firmware: Vec::new(), nic_hook, agent: crate::confine::AGENT.into(), xl }
     }
 }
 
@@ -80,6 +83,7 @@ struct Inner {
     news: watch::Sender<u64>,
     fake: Fake,
     kvm: Kvm,
+    xen: Xen,
     /// The guests of QEMU that live.
     guests: Mutex<HashMap<Uuid, Guest>>,
     consoles: Consoles,
@@ -107,15 +111,19 @@ impl Instances {
         let fake = Fake::new(directory.join("fake"));
         let records = Records::open(directory.clone())?;
         let tasks = Tasks::new();
-        let kvm = Kvm::open(&paths, storage, tasks.clone())?;
+        let kvm = Kvm::open(&paths, storage.clone(), tasks.clone())?;
+        let xl = Xl::new(paths.xl.clone());
+        let xen = Xen::new(xl, directory.clone(), storage, kvm.nics.clone());
         let now = Timestamp::from_micros(clock.now_micros());
         let (mut known, mut guests) = (records.all()?, HashMap::new());
         let mut with_cards = Vec::new();
         for record in &mut known {
-            if record.is_alive() && record.hypervisor() == Some("kvm") {
+            if record.is_domain() || record.is_alive() && record.hypervisor() == Some("kvm") {
                 with_cards.push(record.uuid);
             }
             let ended = match record.boot_id == boot_id {
+                // Xen's list is looked at for what became of it.
+                true if record.is_domain() => None,
                 true if record.incoming || record.seen == Seen::Starting => Some(AGENT_ENDED),
                 true => taken_over(&kvm, record, &mut guests).err(),
                 false => Some(NODE_RESTARTED),
@@ -144,6 +152,7 @@ impl Instances {
             news,
             fake,
             kvm,
+            xen,
             guests,
             consoles: Consoles::default(),
             boot_id,
@@ -152,6 +161,7 @@ impl Instances {
         }));
         instances.0.tasks.spawn("logs of consoles", instances.clone().cut_logs());
         instances.0.tasks.spawn("cards of guests", instances.clone().look_after_cards(with_cards));
+        instances.0.tasks.spawn("domains of Xen", instances.clone().watch_domains());
         for (uuid, guest) in taken {
             instances.follow(uuid, guest);
         }
@@ -168,7 +178,7 @@ impl Instances {
     /// # Errors
     /// It is not here; or the reason why it takes them not.
     pub fn check(&self, hypervisor: &str, parameters: &Parameters) -> Result<(), CheckError> {
-        check(hypervisor, parameters, self.0.kvm.firmware())
+        check(hypervisor, parameters, self.0.kvm.firmware(), self.0.xen.xl().path())
     }
 
     /// Tells of changes.
@@ -191,7 +201,7 @@ impl Instances {
     /// # Errors
     /// It is not above the highest that was seen, another one lives, or the hypervisor says no.
     pub async fn start(&self, launch: Launch) -> Result<Told, VirtError> {
-        is_here(&launch.hypervisor)?;
+        is_here(&launch.hypervisor, self.0.xen.xl().path())?;
         let instances = self.clone();
         self.to_its_end("start of an instance", async move { instances.begin(launch).await }).await
     }
@@ -204,6 +214,7 @@ impl Instances {
         self.put(record.clone())?;
         let started = match launch.hypervisor.as_str() {
             "kvm" => self.guest(&launch, &record).await,
+            xen if is_xen(xen) => self.domain(&launch, &record).await,
             _ => self.faked(&launch, &record).await,
         };
         match started {
@@ -211,7 +222,9 @@ impl Instances {
             Err(error) => {
                 // A process that does not go is on record until it has: another run must not begin beside it.
                 let process = self.get(uuid).and_then(|record| record.process);
-                if !process.is_some_and(Process::is_alive) {
+                let is_gone = !process.is_some_and(Process::is_alive)
+                    && (!record.is_domain() || self.domain_is_gone(&record).await);
+                if is_gone {
                     self.disconnect(&record).await;
                     let why = error.to_string();
                     self.put(record.ended(Seen::Crashed, Some(why), self.now()))?;
@@ -295,6 +308,7 @@ impl Instances {
         if forget {
             stdx::aside(|| self.0.records.remove(record.uuid))?;
             self.0.kvm.forget(record.uuid);
+            self.0.xen.forget(record.uuid);
             self.0.runs.lock().forget(record.uuid, self.now());
             self.tell();
         }
@@ -308,6 +322,13 @@ impl Instances {
     pub async fn order(&self, uuid: Uuid, run: u64, order: Order) -> Result<Told, VirtError> {
         let _turn = self.turn(uuid).await;
         let record = self.0.runs.lock().alive(uuid, run)?.clone();
+        if record.is_domain() {
+            let done = self.0.xen.order(uuid, order).await;
+            done.map_err(|error| refused("change", &record, error.to_string()))?;
+            if order == Order::Reset {
+                return self.again(&record).await;
+            }
+        }
         if let Some(guest) = self.guest_of(uuid) {
             let (command, arguments) = match order {
                 Order::Pause => ("stop", json!({})),
@@ -330,7 +351,7 @@ impl Instances {
     /// # Errors
     /// As [`Self::start`].
     pub async fn receive(&self, launch: Launch) -> Result<String, VirtError> {
-        is_here(&launch.hypervisor)?;
+        is_here(&launch.hypervisor, self.0.xen.xl().path())?;
         moves(&launch.hypervisor)?;
         let _turn = self.turn(launch.uuid).await;
         let place = format!("fake:{}", launch.uuid);
@@ -428,15 +449,17 @@ impl Instances {
 
     /// Waits for one's turn with an instance.
     async fn turn(&self, uuid: Uuid) -> OwnedMutexGuard<()> {
-        let turn = {
-            let mut turns = self.0.turns.lock();
-            let known = turns.get(&uuid).and_then(Weak::upgrade);
-            let turn = known.unwrap_or_default();
-            turns.retain(|_, turn| turn.strong_count() > 0);
-            turns.insert(uuid, Arc::downgrade(&turn));
-            turn
-        };
+        let turn = self.turn_of(uuid);
         turn.lock_owned().await
+    }
+
+    fn turn_of(&self, uuid: Uuid) -> Arc<Turn<()>> {
+        let mut turns = self.0.turns.lock();
+        let known = turns.get(&uuid).and_then(Weak::upgrade);
+        let turn = known.unwrap_or_default();
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        turns.insert(uuid, Arc::downgrade(&turn));
+        turn
     }
 
     /// Makes a record durable, then visible.

@@ -11,7 +11,7 @@ mod desktop;
 mod devices;
 mod firmware;
 mod guest;
-mod nics;
+pub(crate) mod nics;
 mod parts;
 pub mod plan;
 mod plug;
@@ -48,7 +48,7 @@ use plan::{Host, PlanError};
 pub(crate) use plug::after;
 pub use plug::{Change, NotPlugged};
 use tpm::Tpm;
-use words::Filled;
+pub(crate) use words::Filled;
 
 /// The words that end a QEMU.
 const DISMISSED: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"quit\"}\n";

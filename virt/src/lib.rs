@@ -6,8 +6,8 @@
 //!
 //! [`runs`] are the rules, `records` keeps them on disk, [`Instances`] does things by [`hypervisor`], and
 //! [`storage`] has the disks, which `image` fills; `seed` makes one that tells a guest who it is. Scripts of operating systems are run by `os`. [`console`] is how one talks
-//! with a guest. The hypervisors are [`kvm`], which asks QEMU by `qmp`, and `fake`. [`confine`] is the place
-//! of guests' programs.
+//! with a guest. The hypervisors are [`kvm`], which asks QEMU by `qmp`, `xen`, and `fake`. [`confine`] is the
+//! place of guests' programs.
 
 pub mod confine;
 pub mod console;
@@ -25,6 +25,7 @@ pub mod storage;
 mod fake;
 pub mod kvm;
 mod qmp;
+mod xen;
 
 pub use error::VirtError;
 pub use exports::{EXPORTS_MAX, Exports, Piece, Volume};

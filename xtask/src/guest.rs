@@ -3,13 +3,14 @@
 //! In reading order: [`parts`] are the kernel, the file system in memory, and the firmware. They come
 //! from Debian packages that are unpacked and not installed. Firmware that boots signed files alone is
 //! [`secure`]. A switch and nodes around it are [`wires`], a small cluster there and the guests that it
-//! boots [`rack`]. A controller that switches a guest is [`power`].
+//! boots [`rack`]. A controller that switches a guest is [`power`]. A guest in which Xen runs is [`xen`].
 
 pub mod parts;
 pub mod power;
 pub mod rack;
 pub mod secure;
 pub mod wires;
+pub mod xen;
 
 use std::io;
 use std::process::{Command, Output};

@@ -32,6 +32,16 @@ pub(super) fn console(instance: &Instance, hvparams: &Parameters) -> Value {
         told["message"] = text.into();
         told
     };
+    let by_ssh = |command: Value| {
+        let mut told = of_kind("ssh", instance);
+        told["host"] = node.as_str().into();
+        told["user"] = "root".into();
+        told["command"] = command;
+        told
+    };
+    if instance.hypervisor.starts_with("xen-") {
+        return by_ssh(json!(["xl", "console", name]));
+    }
     if instance.hypervisor != "kvm" {
         let text = format!("Console not available for {} hypervisor\n", instance.hypervisor);
         return message(text);
@@ -39,11 +49,7 @@ pub(super) fn console(instance: &Instance, hvparams: &Parameters) -> Value {
     if hvparams.get("serial_console").and_then(Value::as_bool) != Some(false) {
         let socket = Layout::default().instances().join(format!("{}.console", instance.uuid));
         let socket = format!("UNIX-CONNECT:{}", socket.display());
-        let mut told = of_kind("ssh", instance);
-        told["host"] = node.as_str().into();
-        told["user"] = "root".into();
-        told["command"] = json!(["socat", "STDIO,raw,echo=0,escape=0x1d", socket]);
-        return told;
+        return by_ssh(json!(["socat", "STDIO,raw,echo=0,escape=0x1d", socket]));
     }
     let bind = hvparams.get("vnc_bind_address").and_then(Value::as_str).unwrap_or_default();
     match Screen::of(bind, name, instance.network_port) {

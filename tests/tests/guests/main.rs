@@ -16,6 +16,7 @@ mod host_network;
 mod instances;
 mod life;
 mod screens;
+mod xen;
 
 /// The serial number of the machine, and the address of its card.
 const SERIAL: &str = "SN-7";

@@ -9,12 +9,13 @@ use model::Uuid;
 use model::instance::launch::{Launch, NicLaunch};
 use model::instance::state::Seen;
 
-use super::{Instances, Told, begun, refused};
+use super::{Instances, Told, begun, domains, refused};
 use crate::VirtError;
 use crate::console::{self, Output};
 use crate::kvm::{self, Change, Guest, Kvm, NotPlugged, Standing};
 use crate::records::io;
 use crate::runs::Record;
+use crate::xen::is_xen;
 
 /// How often logs of consoles are looked at: a guest that floods its own writes some MB meanwhile.
 const CUT_LOGS: Duration = Duration::from_secs(5);
@@ -155,6 +156,7 @@ impl Instances {
                 let killed = kvm::kill(process).await;
                 killed.map_err(|error| refused("end", record, error.to_string()))?;
             }
+            (None, None) if record.is_domain() => self.end_domain(record, within).await?,
             (None, None) if record.hypervisor() == Some("fake") => {
                 self.0.fake.shut_down(&record.name, within).await;
             }
@@ -168,8 +170,10 @@ impl Instances {
     ///
     /// It comes before the end is recorded: an agent that is cut off between them does it again.
     pub(super) async fn disconnect(&self, record: &Record) {
-        if let Some(launch) = record.launch.as_ref().filter(|launch| launch.hypervisor == "kvm") {
-            self.0.kvm.clear(launch).await;
+        match &record.launch {
+            Some(launch) if launch.hypervisor == "kvm" => self.0.kvm.clear(launch).await,
+            Some(launch) if is_xen(&launch.hypervisor) => self.0.xen.unguard(launch).await,
+            _ => {}
         }
     }
 
@@ -178,9 +182,13 @@ impl Instances {
         for uuid in of {
             let _turn = self.turn(uuid).await;
             let Some(record) = self.get(uuid) else { continue };
-            let launch = record.launch.as_ref().filter(|launch| launch.hypervisor == "kvm");
-            match launch {
-                Some(launch) if record.is_alive() => {
+            match &record.launch {
+                Some(launch) if record.is_domain() => {
+                    if let Err(error) = self.0.xen.guard(launch).await {
+                        tracing::warn!(%uuid, error, "the filter of a card is not renewed");
+                    }
+                }
+                Some(launch) if record.is_alive() && launch.hypervisor == "kvm" => {
                     self.0.kvm.nics.renew(&launch.name, &launch.nics).await;
                 }
                 _ => self.disconnect(&record).await,
@@ -201,6 +209,9 @@ impl Instances {
         let _turn = self.turn(uuid).await;
         let mut record = self.0.runs.lock().alive(uuid, run)?.clone();
         let Some(had) = record.launch.clone() else { return Ok((self.word(uuid)?, Vec::new())) };
+        if record.is_domain() {
+            return Ok((self.word(uuid)?, domains::not_plugged(&change)));
+        }
         // Cards that come are on record first, so that what is made for them is removed with the run.
         let known = |nic: &&NicLaunch| !had.nics.iter().any(|one| one.uuid == nic.uuid);
         let new: Vec<NicLaunch> = change.nics.iter().filter(known).cloned().collect();

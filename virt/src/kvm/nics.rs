@@ -6,7 +6,7 @@
 
 mod filter;
 mod kernel;
-mod plan;
+pub(crate) mod plan;
 mod programs;
 
 use std::fmt::Display;
@@ -55,7 +55,7 @@ pub(crate) struct Nics {
 
 impl Nics {
     /// Tells the operator's program `hook` of each card, where there is one.
-    pub(super) fn new(hook: PathBuf) -> Self {
+    pub(crate) fn new(hook: PathBuf) -> Self {
         Self { programs: Programs::new(hook) }
     }
 
@@ -187,6 +187,28 @@ impl Nics {
             if let Err(error) = self.programs.tell(Event::Down, instance, nic).await {
                 tracing::warn!(%instance, %interface, %error, "a program was not told of a card's end");
             }
+        }
+    }
+
+    /// Gives interfaces of a card that somebody else made the filter of that card.
+    pub(crate) async fn guard(&self, nic: &NicLaunch, interfaces: &[String]) -> Result<(), String> {
+        let is_routed = plan::parameter(nic, "mode") == "routed";
+        let rules = |interface: &String| filter::rules(interface, nic.mac, nic.ip, is_routed);
+        let rules: String = interfaces.iter().map(rules).collect();
+        let filtered = self.programs.filter(&rules).await;
+        filtered.map_err(|error| format!("card {}: the filter of its frames: {error}", nic.uuid))
+    }
+
+    /// Removes the filters of such interfaces, which are gone.
+    pub(crate) async fn unguard(&self, instance: &InstanceName, interfaces: Vec<String>) {
+        let is_gone = |name: &String| nix::net::if_::if_nametoindex(name.as_str()).is_err();
+        let gone = interfaces.iter().filter(|name| is_gone(name));
+        let rules: String = gone.map(|name| filter::removal(name)).collect();
+        if rules.is_empty() {
+            return;
+        }
+        if let Err(error) = self.programs.filter(&rules).await {
+            tracing::warn!(%instance, %error, "filters of cards stay");
         }
     }
 

@@ -41,19 +41,19 @@ pub(super) enum Given {
 
 /// Parameters that are filled.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Filled<'a>(pub(super) &'a Parameters);
+pub(crate) struct Filled<'a>(pub(crate) &'a Parameters);
 
 impl<'a> Filled<'a> {
     /// A text; nothing where it has no value.
-    pub(super) fn text(self, name: &str) -> &'a str {
+    pub(crate) fn text(self, name: &str) -> &'a str {
         self.0.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    pub(super) fn flag(self, name: &str) -> bool {
+    pub(crate) fn flag(self, name: &str) -> bool {
         self.0.get(name).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    pub(super) fn number(self, name: &str) -> u64 {
+    pub(crate) fn number(self, name: &str) -> u64 {
         self.0.get(name).and_then(Value::as_u64).unwrap_or_default()
     }
 }

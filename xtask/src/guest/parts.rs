@@ -141,6 +141,8 @@ pub struct Parts {
     pub disk: PathBuf,
     /// iPXE for UEFI.
     pub ipxe: PathBuf,
+    /// Many small programs in one.
+    pub busybox: PathBuf,
     /// UEFI firmware.
     pub firmware: PathBuf,
     /// Its variables at first.
@@ -182,6 +184,7 @@ impl Parts {
             initrd: place.join("initrd"),
             disk: place.join("disk"),
             uki: place.join("uki.efi"),
+            busybox: place.join("initrd.d/bin/busybox"),
             ipxe: unpacked("usr/lib/ipxe/snponly.efi"),
             firmware: unpacked("usr/share/OVMF/OVMF_CODE_4M.fd"),
             variables: unpacked("usr/share/OVMF/OVMF_VARS_4M.fd"),
@@ -206,25 +209,34 @@ fn is_current(place: &Path) -> bool {
     holds("init", INIT) && holds("agent", AGENT) && holds("modules/order", &order)
 }
 
-fn file(path: &Path, error: io::Error) -> GuestError {
+pub(super) fn file(path: &Path, error: io::Error) -> GuestError {
     GuestError::File { path: path.display().to_string(), error }
 }
 
 /// Downloads the packages into `place`, and unpacks them beside.
 fn unpack(place: &Path) -> Result<(), GuestError> {
-    let depends = |package: &str| run(Command::new("apt-cache").args(["depends", package]));
-    let mut told = depends(KERNEL);
+    let depends = depends_on(KERNEL)?;
+    let kernel = depends.iter().find(|name| name.starts_with("linux-image-"));
+    let kernel = kernel.ok_or_else(|| unknown(KERNEL))?;
+    unpack_packages(place, &[&[kernel.as_str()], PACKAGES].concat())
+}
+
+fn unknown(package: &str) -> GuestError {
+    GuestError::Impossible(format!("apt-cache knows no package that {package} depends on"))
+}
+
+/// The packages that a package depends on.
+pub(super) fn depends_on(package: &str) -> Result<Vec<String>, GuestError> {
+    let depends = || run(Command::new("apt-cache").args(["depends", package]));
+    let mut told = depends();
     if told.as_ref().map_or(true, |told| !told.contains("Depends")) {
         needs::update();
-        told = depends(KERNEL);
+        told = depends();
     }
     let told = told?;
-    let kernel = told.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"));
-    let kernel = kernel.ok_or_else(|| {
-        GuestError::Impossible(format!("apt-cache knows no package that {KERNEL} depends on"))
-    })?;
-    let kernel = format!("linux-image-{kernel}");
-    unpack_packages(place, &[&[kernel.as_str()], PACKAGES].concat())
+    let names = told.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    if names.is_empty() { Err(unknown(package)) } else { Ok(names) }
 }
 
 /// The same for packages of these names.
@@ -268,17 +280,20 @@ fn copy(from: &Path, to: &Path) -> Result<(), GuestError> {
     fs::copy(from, to).map(drop).map_err(|error| file(from, error))
 }
 
+/// Debian has merged `/bin` into `/usr/bin`, and its packages still may have either.
+fn busybox(unpacked: &Path) -> Result<PathBuf, GuestError> {
+    let places = ["bin/busybox", "usr/bin/busybox"].map(|path| unpacked.join(path));
+    let busybox = places.into_iter().find(|path| path.is_file());
+    busybox.ok_or_else(|| GuestError::Impossible("busybox-static has no busybox".to_owned()))
+}
+
 fn build_initrd(unpacked: &Path, tree: &Path, initrd: &Path) -> Result<(), GuestError> {
     for directory in ["bin", "modules"] {
         let directory = tree.join(directory);
         fs::create_dir_all(&directory).map_err(|error| file(&directory, error))?;
     }
-    // Debian has merged `/bin` into `/usr/bin`, and its packages still may have either.
-    let places = ["bin/busybox", "usr/bin/busybox"].map(|path| unpacked.join(path));
-    let busybox = places.iter().find(|path| path.is_file());
-    let busybox = busybox
-        .ok_or_else(|| GuestError::Impossible("busybox-static has no busybox".to_owned()))?;
-    copy(busybox, &tree.join("bin/busybox"))?;
+    let busybox = busybox(unpacked)?;
+    copy(&busybox, &tree.join("bin/busybox"))?;
     let order = MODULES.join("\n");
     for (name, text) in
         [("init", INIT), ("agent", AGENT), ("udhcpc", UDHCPC), ("modules/order", &order)]

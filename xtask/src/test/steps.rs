@@ -119,6 +119,7 @@ const BOOT: &[&str] = &[
     "netboot",
     "noded",
     "hostnet",
+    "virt",
     "tests/tests/guests",
     "xtask/src/guest",
 ];

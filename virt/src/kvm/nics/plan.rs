@@ -14,7 +14,7 @@ const VLANS: std::ops::RangeInclusive<u16> = 1..=4_094;
 /// Routing tables whose numbers every kernel has (`linux/rtnetlink.h`).
 const TABLES: [(&str, u32); 3] = [("default", 253), ("main", MAIN_TABLE), ("local", 255)];
 /// The routing table that is asked for every packet, without a rule.
-pub(super) const MAIN_TABLE: u32 = 254;
+pub(crate) const MAIN_TABLE: u32 = 254;
 /// The first byte of an interface's address: a bridge takes the lowest address of its ports as its own.
 const ADDRESS_BYTE: u8 = 0xfe;
 /// The first byte where the card itself has that one.
@@ -59,7 +59,7 @@ pub(crate) enum CardError {
 
 /// The VLANs of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Vlans {
+pub(crate) struct Vlans {
     /// The one whose frames have no tag.
     pub(super) untagged: Option<u16>,
     /// Those whose frames have their tag.
@@ -68,7 +68,7 @@ pub(super) struct Vlans {
 
 /// The way of a card's frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// Into a bridge of the kernel.
     Bridge { bridge: String, vlans: Option<Vlans> },
     /// Into a bridge of Open vSwitch.
@@ -79,11 +79,11 @@ pub(super) enum Place {
 
 /// All that is done for a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CardPlan {
+pub(crate) struct CardPlan {
     pub(super) interface: String,
     /// The address of the interface itself.
     pub(super) address: [u8; 6],
-    pub(super) place: Place,
+    pub(crate) place: Place,
     /// Rules of nftables.
     pub(super) filter: String,
 }
@@ -109,7 +109,7 @@ pub(super) enum VlanStep {
 }
 
 /// The name of a card's interface: unique on the host, and told by the card's UUID.
-pub(super) fn interface(nic: &NicLaunch) -> String {
+pub(crate) fn interface(nic: &NicLaunch) -> String {
     let digits =
         nic.uuid.to_string().chars().filter(char::is_ascii_hexdigit).take(11).collect::<String>();
     format!("gnt{digits}")
@@ -119,7 +119,7 @@ pub(super) fn interface(nic: &NicLaunch) -> String {
 ///
 /// # Errors
 /// Its mode, link, VLAN or address is none with which it can be connected.
-pub(super) fn plan(nic: &NicLaunch, tables: &str) -> Result<CardPlan, CardError> {
+pub(crate) fn plan(nic: &NicLaunch, tables: &str) -> Result<CardPlan, CardError> {
     let (link, vlan) = (parameter(nic, "link"), parameter(nic, "vlan"));
     let place = match parameter(nic, "mode") {
         "bridged" => Place::Bridge { bridge: bridge(link)?, vlans: vlans(vlan)? },
@@ -137,7 +137,7 @@ pub(super) fn plan(nic: &NicLaunch, tables: &str) -> Result<CardPlan, CardError>
 }
 
 /// A parameter of a card; nothing where it has no value.
-pub(super) fn parameter<'a>(nic: &'a NicLaunch, name: &str) -> &'a str {
+pub(crate) fn parameter<'a>(nic: &'a NicLaunch, name: &str) -> &'a str {
     nic.nicparams.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
