@@ -99,6 +99,11 @@ impl Confinement {
     /// Gives up all that this process has and the program is not to have.
     fn apply(&self, program: &Path) -> Result<(), ConfineError> {
         let (user, group) = (Uid::from_raw(self.user), Gid::from_raw(self.group));
+        if let Some(directory) = self.directory {
+            // The kernel takes the place where a process is along into its new namespace, and no descriptor.
+            let place = format!("/proc/self/fd/{directory}");
+            std::env::set_current_dir(place).map_err(step("enter its directory"))?;
+        }
         if user.is_root() || group.as_raw() == 0 {
             return Err(ConfineError::Words("no guest is root".to_owned()));
         }
@@ -125,12 +130,12 @@ impl Confinement {
                 .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
                 .map_err(step(format!("write {path}")))?;
         }
-        settle(program, self.directory)
+        settle(program, self.directory.is_some())
     }
 }
 
 /// Makes a root that has the system's programs, the program, and nothing else of the host.
-fn settle(program: &Path, directory: Option<i32>) -> Result<(), ConfineError> {
+fn settle(program: &Path, has_directory: bool) -> Result<(), ConfineError> {
     let none = None::<&str>;
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     mount(none, "/", none, private, none).map_err(step("detach mounts from the host's"))?;
@@ -141,6 +146,9 @@ fn settle(program: &Path, directory: Option<i32>) -> Result<(), ConfineError> {
         mounted.map_err(step(format!("make an empty {place}")))
     };
     empty(ROOT)?;
+    if has_directory {
+        bind(Path::new("."), &Path::new(ROOT).join(DIRECTORY.trim_start_matches('/')))?;
+    }
     let host = Path::new(ROOT).join(HOST.trim_start_matches('/'));
     fs::create_dir(&host).map_err(step("make the host's place"))?;
     pivot_root(ROOT, &host).map_err(step("enter its root"))?;
@@ -165,10 +173,6 @@ fn settle(program: &Path, directory: Option<i32>) -> Result<(), ConfineError> {
     }
     for path in DEVICES.iter().map(PathBuf::from).chain(programs) {
         show(&path)?;
-    }
-    if let Some(directory) = directory {
-        let from = Path::new(HOST).join(format!("proc/self/fd/{directory}"));
-        bind(&from, Path::new(DIRECTORY))?;
     }
     umount2(HOST, MntFlags::MNT_DETACH).map_err(step("let go of the host's root"))?;
     fs::remove_dir(HOST).map_err(step("remove the host's place"))?;

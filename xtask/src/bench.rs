@@ -11,6 +11,7 @@ pub mod dhcp;
 pub mod disk;
 pub mod floor;
 pub mod front;
+pub mod guests;
 pub mod http;
 pub mod instances;
 pub mod instructions;
@@ -159,6 +160,11 @@ pub const BENCHES: &[Bench] = &[
         name: "instances",
         about: "instances of 200 agents: one, many at once, the choice of nodes, lists of 10,000",
         run: instances::bench,
+    },
+    Bench {
+        name: "guests",
+        about: "guests of QEMU: starts, deaths, memory, a hundred on one host, a copy; as root",
+        run: guests::bench,
     },
     Bench {
         name: "instructions",

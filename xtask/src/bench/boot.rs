@@ -103,7 +103,7 @@ fn boot(rack: &Rack) -> Result<f64, GuestError> {
     Ok(seconds)
 }
 
-fn median(mut all: Vec<f64>) -> f64 {
+pub(super) fn median(mut all: Vec<f64>) -> f64 {
     all.sort_unstable_by(f64::total_cmp);
     all.get(all.len() / 2).copied().unwrap_or_default()
 }
