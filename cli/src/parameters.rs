@@ -35,7 +35,7 @@ pub(crate) struct PolicyArguments {
 }
 
 impl PolicyArguments {
-    /// Those that were given; none if none was.
+    /// Gives the limits as the master takes them; none if none was given.
     pub(crate) fn told(self) -> Option<Told> {
         let some = |list: Vec<String>| Some(list).filter(|list| !list.is_empty()).map(Value::from);
         let parts = [
@@ -50,7 +50,7 @@ impl PolicyArguments {
     }
 }
 
-/// What was given by name; none if nothing was.
+/// Gathers what was given by name; none if nothing was.
 pub(crate) fn by_name(named: Vec<Named>) -> Option<BTreeMap<String, Told>> {
     let mut all: BTreeMap<String, Told> = BTreeMap::new();
     for (name, told) in named {

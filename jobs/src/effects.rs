@@ -81,7 +81,7 @@ pub struct Start {
     pub input: Arc<model::opcode::Input>,
     /// Priority of its lock requests.
     pub priority: i32,
-    /// Who submitted its job.
+    /// The submitter of its job.
     pub asker: Option<Arc<Asker>>,
 }
 

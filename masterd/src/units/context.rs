@@ -64,7 +64,7 @@ pub struct Context {
     changed: bool,
     /// Whether it is canceled between two of its steps only, whatever it changed.
     by_steps: bool,
-    /// Who submitted its job.
+    /// The submitter of its job.
     asker: Option<Arc<Asker>>,
     /// Told when "running" is durable; nothing is done to the outside before.
     running: Option<oneshot::Receiver<()>>,

@@ -1,7 +1,7 @@
 //! The agent in a guest (QEMU's `qemu-ga`): it tells what the guest calls itself, and stills its file systems.
 //!
-//! Whoever owns the guest owns this agent, too. So nothing that it says is believed beyond being shown, and
-//! each question has its limits.
+//! The guest's owner has this agent in hand, too. So its words are shown and nothing more, and each question
+//! has its limits.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -50,7 +50,7 @@ impl GuestAgent {
         Self { socket }
     }
 
-    /// What the guest says of itself.
+    /// Asks what the guest is.
     ///
     /// # Errors
     /// It has no agent that answers.
@@ -94,7 +94,7 @@ impl GuestAgent {
     async fn talk(&self, command: &'static str) -> io::Result<Value> {
         let (from, mut to) = UnixStream::connect(&self.socket).await?.into_split();
         let mut from = BufReader::new(from.take(ANSWER_BYTES_MAX));
-        let id = u32::from_le_bytes(rand_bytes());
+        let id = u32::from_le_bytes(new_number());
         let sync = json!({"execute": "guest-sync-delimited", "arguments": {"id": id}});
         to.write_all(&[&[DELIMITER], sync.to_string().as_bytes(), b"\n"].concat()).await?;
         loop {
@@ -110,7 +110,7 @@ impl GuestAgent {
 }
 
 /// A number that answers to earlier questions do not have.
-fn rand_bytes() -> [u8; 4] {
+fn new_number() -> [u8; 4] {
     let [a, b, c, d, ..] = *model::Uuid::new_v4().as_bytes();
     // The agent takes signed numbers.
     [a, b, c, d & 0x7f]
@@ -191,7 +191,7 @@ mod tests {
                         }
                     };
                     said.extend(format!("{answer}\n").bytes());
-                    // Whoever asked may have had enough.
+                    // The asker may have had enough.
                     drop(to.write_all(&said).await);
                 }
             }
