@@ -2,7 +2,8 @@
 //! it sees its own files and libraries, and reaches no network.
 //!
 //! The agent starts itself anew for this, as a process with several threads cannot enter a namespace of
-//! users. It becomes the program, which so has the number of the agent's child.
+//! users. An agent that may mount does so before it gives its rights up; another one has to get that right in
+//! a namespace of users. It becomes the program, which so has the number of the agent's child.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -15,8 +16,9 @@ use std::process::Command;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid, pivot_root, setgroups, setresgid, setresuid};
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
-use rustix::thread::{clear_ambient_capability_set, set_no_new_privs};
+use rustix::thread::{CapabilitySet, capabilities, clear_ambient_capability_set, set_no_new_privs};
 use serde::{Deserialize, Serialize};
 
 /// The first word of a command line by which an agent confines a program.
@@ -40,8 +42,7 @@ const DEVICES: [&str; 6] =
 const ETC: &str = "/etc";
 const LIBRARIES: &str = "ld.so.cache";
 /// The namespaces of a program: it sees no other mounts, interfaces, sockets and messages than its own.
-const APART: CloneFlags = CloneFlags::CLONE_NEWUSER
-    .union(CloneFlags::CLONE_NEWNS)
+const APART: CloneFlags = CloneFlags::CLONE_NEWNS
     .union(CloneFlags::CLONE_NEWNET)
     .union(CloneFlags::CLONE_NEWIPC)
     .union(CloneFlags::CLONE_NEWUTS)
@@ -99,24 +100,50 @@ impl Confinement {
     /// Gives up all that this process has and the program is not to have.
     fn apply(&self, program: &Path) -> Result<(), ConfineError> {
         let (user, group) = (Uid::from_raw(self.user), Gid::from_raw(self.group));
+        if user.is_root() || group.as_raw() == 0 {
+            return Err(ConfineError::Words("no guest is root".to_owned()));
+        }
         if let Some(directory) = self.directory {
             // The kernel takes the place where a process is along into its new namespace, and no descriptor.
             let place = format!("/proc/self/fd/{directory}");
             std::env::set_current_dir(place).map_err(step("enter its directory"))?;
         }
-        if user.is_root() || group.as_raw() == 0 {
-            return Err(ConfineError::Words("no guest is root".to_owned()));
-        }
         // Memory of a guest is not to lie in a file of the host's.
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         setrlimit(Resource::Core, none).map_err(step("limit core files"))?;
         clear_ambient_capability_set().map_err(step("drop capabilities"))?;
+        let open = |path: &str| fs::File::open(path).map_err(step(format!("open {path}")));
+        let may_mount =
+            capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
+        if may_mount {
+            unshare(APART).map_err(step(NAMESPACES))?;
+            let own = open("/proc")?;
+            settle(program, self.directory.is_some())?;
+            self.become_user(user, group)?;
+            // It keeps guests of one user apart, too, and the kernel lets nobody have it below a `chroot`.
+            return match unshare(CloneFlags::CLONE_NEWUSER) {
+                Ok(()) => self.map(&own),
+                Err(_refused) => Ok(()),
+            };
+        }
+        self.become_user(user, group)?;
+        unshare(APART | CloneFlags::CLONE_NEWUSER).map_err(step(NAMESPACES))?;
+        self.map(&open("/proc")?)?;
+        settle(program, self.directory.is_some())
+    }
+
+    /// Becomes somebody without rights, for ever.
+    fn become_user(&self, user: Uid, group: Gid) -> Result<(), ConfineError> {
         let groups: Vec<Gid> = self.groups.iter().copied().map(Gid::from_raw).collect();
         setgroups(&groups).map_err(step("set groups"))?;
         setresgid(group, group, group).map_err(step("become the group"))?;
         setresuid(user, user, user).map_err(step("become the user"))?;
-        set_no_new_privs(true).map_err(step("give up new rights"))?;
-        unshare(APART).map_err(step(NAMESPACES))?;
+        set_no_new_privs(true).map_err(step("give up new rights"))
+    }
+
+    /// Has the same numbers of user and group in its namespace of users as outside; `processes` is `/proc`.
+    fn map(&self, processes: &fs::File) -> Result<(), ConfineError> {
+        let (user, group) = (self.user, self.group);
         // The kernel hides files below `/proc/self` from a process that changed its user.
         set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(step("see itself"))?;
         for (file, text) in [
@@ -124,13 +151,14 @@ impl Confinement {
             ("uid_map", format!("{user} {user} 1")),
             ("gid_map", format!("{group} {group} 1")),
         ] {
-            let path = format!("/proc/self/{file}");
-            let written = fs::OpenOptions::new().write(true).open(&path);
-            written
-                .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
-                .map_err(step(format!("write {path}")))?;
+            let path = format!("self/{file}");
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+            let opened = openat(processes, &path, flags, Mode::empty()).map_err(io::Error::from);
+            opened
+                .and_then(|file| io::Write::write_all(&mut fs::File::from(file), text.as_bytes()))
+                .map_err(step(format!("write /proc/{path}")))?;
         }
-        settle(program, self.directory.is_some())
+        Ok(())
     }
 }
 

@@ -99,6 +99,26 @@ fn whoever_takes_a_qemu_over_reaches_its_own_disks_alone() {
     for place in ["passwd", "configuration", "host", "network", "cards", "agent", "disks", "root"] {
         assert!(reached(&free).contains(place), "{place}: {free}");
     }
+    // So it is where an agent has few rights of its own, as its packages' unit gives them.
+    let noded = tests::place::programs().command("noded");
+    let mut nobody = Command::new("setpriv");
+    nobody.args(["--reuid=65533", "--regid=65533", "--clear-groups", "test", "-x"]);
+    if !nobody.arg(noded.get_program()).status().unwrap().success() {
+        return tests::skip("an agent with few rights", "its program lies where only root may go");
+    }
+    let mut agent = Command::new("setpriv");
+    agent.args([
+        "--reuid=65533",
+        "--regid=65533",
+        "--clear-groups",
+        "--bounding-set=-all,+setuid,+setgid",
+    ]);
+    agent.args(["--inh-caps=-all,+setuid,+setgid", "--ambient-caps=-all,+setuid,+setgid"]);
+    agent.arg(noded.get_program()).arg("confine");
+    agent.arg(r#"{"user":61001,"group":65534,"groups":[]}"#).arg(&hostile).env_clear();
+    let told = agent.output().unwrap();
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert_eq!(reached(&told), BTreeSet::new(), "{told}");
 }
 
 /// The user of a process.
