@@ -199,6 +199,8 @@ fn settle(program: &Path, has_directory: bool) -> Result<(), ConfineError> {
         }
         _ => {}
     }
+    // A program opens some of its descriptors by path, and sees no other process there.
+    show(Path::new("/proc/self"))?;
     for path in DEVICES.iter().map(PathBuf::from).chain(programs) {
         show(&path)?;
     }
@@ -212,7 +214,7 @@ fn settle(program: &Path, has_directory: bool) -> Result<(), ConfineError> {
 }
 
 /// The directories of a program that is none of the system's: the one above its own, and that above what it
-/// is a link to. Such a program may be wrapped by a script, which may need `/proc` and `/etc`.
+/// is a link to.
 fn foreign(program: &Path) -> Vec<PathBuf> {
     let real = fs::canonicalize(program).unwrap_or_else(|_unknown| program.to_owned());
     let is_systems = |path: &Path| {
@@ -224,10 +226,7 @@ fn foreign(program: &Path) -> Vec<PathBuf> {
     };
     let mut places: Vec<PathBuf> =
         [program, &real].into_iter().filter(|path| !is_systems(path)).map(above).collect();
-    if !places.is_empty() {
-        places.push(PathBuf::from("/proc"));
-        places.dedup();
-    }
+    places.dedup();
     places
 }
 
@@ -286,7 +285,7 @@ mod tests {
         fs::File::create(real.join("qemu")).unwrap();
         std::os::unix::fs::symlink(real.join("qemu"), bin.join("qemu")).unwrap();
         let [opt, real] = ["opt", "real"].map(|name| root.path().join(name));
-        assert_eq!(foreign(&bin.join("qemu")), [opt, real, PathBuf::from("/proc")]);
+        assert_eq!(foreign(&bin.join("qemu")), [opt, real]);
     }
 
     #[test]
