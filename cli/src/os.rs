@@ -97,7 +97,8 @@ pub(crate) fn run(verb: Os, session: &Session) -> Result<(), CliError> {
                 for place in found.as_array().into_iter().flatten() {
                     let state = if place[1] == true { "valid" } else { "invalid" };
                     let (path, words) = (python::text(&place[0]), python::text(&place[2]));
-                    say(format_args!("  Node: {node}, {path}: {state} ({words})"))?;
+                    let why = if words.is_empty() { words } else { format!(" ({words})") };
+                    say(format_args!("  Node: {node}, {path}: {state}{why}"))?;
                 }
             }
             Ok(())

@@ -15,7 +15,6 @@ use model::instance::parameters::Parameters;
 use model::instance::state::Seen;
 use model::{InstanceName, Timestamp, Uuid};
 use parking_lot::Mutex;
-use serde_json::json;
 use stdx::process::Process;
 use stdx::{Clock, Tasks};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, oneshot, watch};
@@ -23,7 +22,7 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard, oneshot, watch};
 use crate::console::Consoles;
 use crate::fake::{End, Fake};
 use crate::hypervisor::{CheckError, check, is_here};
-use crate::kvm::{Guest, Kvm};
+use crate::kvm::{self, Guest, Kvm};
 use crate::records::{Records, io};
 use crate::runs::{Record, Runs};
 use crate::xen::{Xen, Xl, is_xen};
@@ -44,6 +43,8 @@ pub enum Order {
     Reset,
     /// Gives the guest this much memory, in MiB.
     Memory(u64),
+    /// Gives it so many processors.
+    Processors(u32),
 }
 
 /// The paths of a node that have to do with its instances.
@@ -329,20 +330,15 @@ impl Instances {
                 return self.again(&record).await;
             }
         }
-        if let Some(guest) = self.guest_of(uuid) {
-            let (command, arguments) = match order {
-                Order::Pause => ("stop", json!({})),
-                Order::Resume => ("cont", json!({})),
-                Order::Reset => ("system_reset", json!({})),
-                Order::Memory(mib) => ("balloon", json!({"value": mib << 20})),
-            };
-            guest.ask(command, arguments).await?;
+        if let (Some(guest), Some(launch)) = (self.guest_of(uuid), &record.launch) {
+            kvm::size::order(&guest, launch, order).await?;
         }
         let now = self.now();
         self.put(match order {
             Order::Pause => record.becomes(Seen::Paused, now),
             Order::Resume | Order::Reset => record.becomes(Seen::Running, now),
             Order::Memory(memory) => Record { memory, ..record },
+            Order::Processors(count) => record.with_processors(count),
         })
     }
 

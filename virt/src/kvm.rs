@@ -4,7 +4,8 @@
 //! `firmware` is found by its descriptors. The shell `spawn` starts it with open descriptors, as one of the
 //! `users` who may open nothing; `nics` makes its cards, and `tpm` runs beside it. A `guest` is one that
 //! lives: it is followed by its monitor and its process, and outlives the agent. `screen` lets viewers in,
-//! `plug` gives it other devices meanwhile, and `snapshot` copies its disks; `agent` is its own word.
+//! `size` gives it orders and `plug` other devices meanwhile, and `snapshot` copies its disks; `agent` is its
+//! own word.
 
 mod agent;
 mod desktop;
@@ -16,6 +17,7 @@ mod parts;
 pub mod plan;
 mod plug;
 mod screen;
+pub(crate) mod size;
 mod snapshot;
 mod spawn;
 mod tpm;

@@ -86,6 +86,15 @@ impl Record {
         Self { seen, since: now, ..self.clone() }
     }
 
+    /// The same with so many processors.
+    #[must_use]
+    pub fn with_processors(mut self, count: u32) -> Self {
+        if let Some(launch) = &mut self.launch {
+            launch.beparams.insert("vcpus".to_owned(), count.into());
+        }
+        self
+    }
+
     /// The same after its end.
     #[must_use]
     pub fn ended(&self, seen: Seen, exit: Option<String>, now: Timestamp) -> Self {

@@ -152,6 +152,9 @@ impl Xen {
             Order::Pause => self.tell(uuid, &["pause"], None).await,
             Order::Resume => self.tell(uuid, &["unpause"], None).await,
             Order::Memory(mib) => self.tell(uuid, &["mem-set"], Some(format!("{mib}m"))).await,
+            Order::Processors(count) => {
+                self.tell(uuid, &["vcpu-set"], Some(count.to_string())).await
+            }
             Order::Reset => {
                 self.ask_to_end(uuid, "reboot", REBOOT).await;
                 Ok(())

@@ -93,8 +93,7 @@ impl LogicalUnit for InstanceSetParams {
         }
         let devices = decided.devices;
         let runtime_mem = self.runtime_mem;
-        let devices_alone =
-            self.hvparams.is_empty() && self.beparams.is_empty() && self.osparams.is_empty();
+        let plugged_alone = self.hvparams.is_empty() && self.osparams.is_empty();
         let (instance, added, mut changes) = context
             .transact(move |config| {
                 let instance = remove::present(config, uuid)?;
@@ -114,10 +113,13 @@ impl LogicalUnit for InstanceSetParams {
             changes.push(("runtime_memory".to_owned(), memory.0.into()));
         }
         let is_done = match plugs {
-            true => plug::plugged(context, &instance, &devices, &mut changes).await?,
+            true => {
+                plug::plugged(context, &instance, &devices, &mut changes).await?
+                    && plug::resized(context, &before, &instance, &mut changes).await?
+            }
             false => false,
         };
-        let is_live = is_done && devices_alone;
+        let is_live = is_done && plugged_alone;
         if !is_live && may_live(context, &instance) && instance.serial_no > before.serial_no {
             context.say(info("What is changed counts from its next start on")).await;
         }

@@ -53,6 +53,7 @@ impl Agent {
             Control::Resume => Order::Resume,
             Control::Reset => Order::Reset,
             Control::Memory(memory) => Order::Memory(memory),
+            Control::Processors(count) => Order::Processors(count),
         };
         seen(self.instances.order(uuid, run, order).await)
     }

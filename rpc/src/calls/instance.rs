@@ -51,6 +51,8 @@ pub enum Control {
     Reset,
     /// Gives the guest this much memory, in MiB.
     Memory(u64),
+    /// Gives it so many processors.
+    Processors(u32),
 }
 
 /// Changes the devices of a run; others stay as they are.

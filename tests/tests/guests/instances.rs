@@ -105,14 +105,19 @@ impl Node {
 
     /// The devices that a guest tells of when it is asked on its serial console.
     pub(crate) fn devices(&self, name: &str) -> String {
-        let seen = self.console(name).matches("GUEST has:").count();
+        self.answer(name, "devices", "GUEST has:")
+    }
+
+    /// The words behind `mark` with which a guest answers a word on its serial console.
+    fn answer(&self, name: &str, word: &str, mark: &str) -> String {
+        let seen = self.console(name).matches(mark).count();
         let mut talk = self.cluster.gnt_command(&format!("instance console {name}"));
-        talk.stdin(File::open(self.cluster.write("typed", "devices\n")).unwrap());
+        talk.stdin(File::open(self.cluster.write("typed", &format!("{word}\n"))).unwrap());
         let talked = talk.output().unwrap();
         assert!(talked.status.success(), "{talked:?}");
-        self.wait_for_console(name, "GUEST has:", seen + 1);
+        self.wait_for_console(name, mark, seen + 1);
         let console = self.console(name);
-        console.rsplit("GUEST has:").next().unwrap().lines().next().unwrap().trim().to_owned()
+        console.rsplit(mark).next().unwrap().lines().next().unwrap().trim().to_owned()
     }
 
     /// The number of a guest's process.
@@ -294,6 +299,49 @@ fn copied_while_it_runs(node: &Node) {
     let second = std::fs::metadata(export.join("web1.example/disk1.raw")).unwrap().len();
     assert_eq!(second, 128 << 20);
     assert_eq!(std::fs::read_dir(&export).unwrap().count(), 1, "nothing is half made");
+}
+
+#[test]
+fn processors_and_memory_come_and_go_while_a_guest_runs() {
+    let Some(node) = Node::begin(None) else { return };
+    let cluster = &node.cluster;
+    let room = "kvm:max_vcpus=4,max_memory=1G,kernel_args=gantry.stays memhp_default_state=online";
+    let line = format!(
+        "instance add -t diskless --ignore-ipolicy -B memory=256M --no-name-check --no-ip-check \
+         -n {MASTER} {BARE} web1.example -H"
+    );
+    run(with(cluster.gnt_command(&line), &[room])).ok();
+    node.wait_for_console("web1", LISTENS, 1);
+    let process = node.process("web1");
+    let is = |processors: &str, mib: std::ops::Range<u64>| {
+        wait_for(&format!("{processors} processors, {mib:?} MiB"), PATIENCE, || {
+            let told = node.answer("web1", "size", "GUEST size:");
+            let (present, kib) = told.split_once(' ')?;
+            let mib_now = kib.parse::<u64>().ok()? / 1024;
+            (present == processors && mib.contains(&mib_now)).then_some(())
+        });
+    };
+    let modify =
+        |words: &str| cluster.gnt(&format!("instance modify --ignore-ipolicy {words} web1"));
+    is("0", 150..256);
+    let more = modify("--hotplug -B vcpus=3,memory=768M");
+    for told in ["be/maxmem -> hotplug:done", "be/vcpus -> hotplug:done"] {
+        assert!(more.ok().contains(told), "{more:?}");
+    }
+    is("0-2", 600..768);
+    assert_eq!(node.fields("web1", "oper_vcpus,oper_ram"), "3 768M");
+    // The next agent knows of them.
+    cluster.kill_agent(&cluster.master);
+    cluster.start_agent(&cluster.master);
+    node.wait_for("web1", "status", "running");
+    let beyond = modify("--hotplug -B vcpus=5");
+    let why = "Could not hotplug vcpus";
+    let said = format!("{}{}", beyond.stdout, beyond.stderr);
+    assert!(said.contains(why) && said.contains("room for 4 processors"), "{beyond:?}");
+    modify("--hotplug -B vcpus=1,memory=256M").ok();
+    is("0", 150..300);
+    assert_eq!(node.process("web1"), process);
+    cluster.gnt("instance remove -f --shutdown-timeout 0 web1").ok();
 }
 
 /// A descriptor of firmware, as its packages have them, for the agent of a node.

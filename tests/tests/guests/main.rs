@@ -14,6 +14,7 @@ mod confined;
 mod debian;
 mod host_network;
 mod instances;
+mod kills;
 mod life;
 mod screens;
 mod xen;

@@ -29,9 +29,9 @@ pub(crate) use steps::after;
 use steps::{Step, descriptors, devices, free_port, steps};
 
 /// How long guests may take to let go of devices: Linux presses the button of a port for 5 s.
-const UNPLUG: Duration = Duration::from_secs(30);
+pub(super) const UNPLUG: Duration = Duration::from_secs(30);
 /// The longest pause between two looks at what a guest has.
-const AGAIN: Duration = Duration::from_secs(1);
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
 /// A device that was not plugged in or out, and why.
 pub type NotPlugged = (Uuid, String);

@@ -26,6 +26,7 @@ const MODULES: &[&str] = &[
     "virtio_net",
     "virtio_blk",
     "virtio_console",
+    "virtio_mem",
     "fat",
     "vfat",
     "nls_cp437",
@@ -79,6 +80,8 @@ devices() {
 grep -q gantry.stays /proc/cmdline && echo "GUEST listens" && while read -r line; do
     echo "GUEST hears $line"
     [ "$line" = devices ] && echo GUEST has: $(devices)
+    [ "$line" = size ] && echo GUEST size: $(cat /sys/devices/system/cpu/present) \
+        $(sed -n 's/MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)
 done
 grep -q gantry.stays /proc/cmdline && while :; do sleep 3600; done
 poweroff -f

@@ -2,7 +2,7 @@
 
 use model::Uuid;
 use model::instance::Instance;
-use rpc::calls::{InstancePlug, InstancePlugged};
+use rpc::calls::{Control, InstanceControl, InstancePlug, InstancePlugged};
 use serde_json::Value;
 
 use crate::instances::agent::{self, NotDone};
@@ -70,5 +70,39 @@ pub(super) async fn plugged(
         let told = if has_failed { "hotplug:failed" } else { "hotplug:done" };
         (name.clone(), told.into())
     }));
+    Ok(is_done)
+}
+
+/// Gives an instance that lives the memory and the processors that its record has now, where they were others
+/// before. A failure stops nothing: the change counts from the next start on. Gives whether all went well.
+pub(super) async fn resized(
+    context: &mut Context,
+    before: &Instance,
+    after: &Instance,
+    changes: &mut Vec<(String, Value)>,
+) -> Result<bool, Failure> {
+    let config = context.config();
+    let number = |instance: &Instance, name: &str| {
+        config.settings_of(instance).backend_number(instance, name)
+    };
+    let processors = |count| Control::Processors(u32::try_from(count).unwrap_or(u32::MAX));
+    let sizes = [("maxmem", Control::Memory as fn(u64) -> Control), ("vcpus", processors)];
+    let mut is_done = true;
+    for (name, control) in sizes {
+        let wanted = number(after, name);
+        if number(before, name) == wanted {
+            continue;
+        }
+        let call = InstanceControl { uuid: after.uuid, run: after.runs, control: control(wanted) };
+        let told = match agent::seen(context, &after.primary_node, call).await? {
+            Ok(_) => "hotplug:done",
+            Err(not) => {
+                context.say(warning(&format!("Could not hotplug {name}: {}", not.why))).await;
+                is_done = false;
+                "hotplug:failed"
+            }
+        };
+        changes.push((format!("be/{name}"), told.into()));
+    }
     Ok(is_done)
 }

@@ -271,6 +271,7 @@ impl Process {
                         Control::Resume => Order::Resume,
                         Control::Reset => Order::Reset,
                         Control::Memory(memory) => Order::Memory(memory),
+                        Control::Processors(count) => Order::Processors(count),
                     };
                     seen(instances.order(call.uuid, call.run, order).await)
                 })
