@@ -24,7 +24,7 @@ use crate::fake::{End, Fake};
 use crate::hypervisor::{CheckError, check, is_here};
 use crate::kvm::{self, Guest, Kvm};
 use crate::records::{Records, io};
-use crate::runs::{Record, Runs};
+use crate::runs::{Order, Record, Runs};
 use crate::xen::{Xen, Xl, is_xen};
 use crate::{Storage, VirtError};
 use guests::{moves, taken_over};
@@ -33,19 +33,6 @@ use guests::{moves, taken_over};
 const NODE_RESTARTED: &str = "the node restarted";
 /// Why a run has ended that was not whole when the agent ended.
 const AGENT_ENDED: &str = "the agent ended while it began";
-
-/// An order to a run that lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    Pause,
-    Resume,
-    /// Restarts the guest within its process.
-    Reset,
-    /// Gives the guest this much memory, in MiB.
-    Memory(u64),
-    /// Gives it so many processors.
-    Processors(u32),
-}
 
 /// The paths of a node that have to do with its instances.
 #[derive(Debug, Clone)]

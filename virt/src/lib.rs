@@ -29,7 +29,8 @@ mod xen;
 
 pub use error::VirtError;
 pub use exports::{EXPORTS_MAX, Exports, Piece, Volume};
-pub use instances::{Instances, Order, Paths};
+pub use instances::{Instances, Paths};
 pub use kvm::{Change, NotPlugged};
 pub use os::{ScriptRun, Systems};
+pub use runs::Order;
 pub use storage::{Space, Storage};

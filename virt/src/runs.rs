@@ -15,6 +15,19 @@ pub const INSTANCES_MAX: usize = 1_000;
 /// Instances that are gone and whose end is told one by one; who knows less is told all.
 const GONE_MAX: usize = 1_000;
 
+/// An order to a run that lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Pause,
+    Resume,
+    /// Restarts the guest within its process.
+    Reset,
+    /// Gives the guest this much memory, in MiB.
+    Memory(u64),
+    /// Gives it so many processors.
+    Processors(u32),
+}
+
 /// The record of an instance: a document of its own on the node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {

@@ -10,8 +10,7 @@ use tokio::time::{Instant, timeout};
 use super::guest::Guest;
 use super::plug::{AGAIN, UNPLUG};
 use super::words::Filled;
-use crate::VirtError;
-use crate::instances::Order;
+use crate::{Order, VirtError};
 
 /// The memory that is plugged in, as QEMU names it.
 const MORE: &str = "/machine/peripheral/memory";
