@@ -101,6 +101,12 @@ pub(super) async fn check_hypervisor(
     let settings = context.config().settings_of(instance);
     let hypervisor = instance.hypervisor.clone();
     let hvparams = settings.hypervisor_of(instance);
+    if settings.uid_pool.is_empty() && hvparams.get("security_model").is_some_and(|it| it == "pool")
+    {
+        let why = "parameter security_model: the cluster has no pool of users; \
+                   `gnt cluster modify --uid-pool` gives it one";
+        return Err(Exception::prereq(why, model::error::ErrorCode::WrongInput).into());
+    }
     let checked = call(context, node, HypervisorCheck { hypervisor, hvparams }).await?;
     let what = format!("Hypervisor parameter validation failed on node {node}");
     checked.map_err(|not| {

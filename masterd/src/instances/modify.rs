@@ -114,8 +114,8 @@ impl LogicalUnit for InstanceSetParams {
         }
         let is_done = match plugs {
             true => {
-                plug::plugged(context, &instance, &devices, &mut changes).await?
-                    && plug::resized(context, &before, &instance, &mut changes).await?
+                let plugged = plug::plugged(context, &instance, &devices, &mut changes).await?;
+                plug::resized(context, &before, &instance, &mut changes).await? && plugged
             }
             false => false,
         };

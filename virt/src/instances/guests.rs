@@ -95,6 +95,12 @@ impl Instances {
                 }
                 Err(error) => {
                     tracing::debug!(%uuid, %error, "the agent in a guest tells nothing");
+                    // One that came to be stilled when nobody waited any more refuses whatever it is asked.
+                    if let (true, Ok(_turn)) = (error.is_refusal(), guest.still().try_lock())
+                        && let Err(error) = agent.thaw().await
+                    {
+                        tracing::warn!(%uuid, %error, "a guest may be kept from writing");
+                    }
                     HEAR
                 }
             };

@@ -39,6 +39,13 @@ pub(crate) enum AgentError {
     Talk(#[from] io::Error),
 }
 
+impl AgentError {
+    /// Whether it answered, and said no.
+    pub(crate) const fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(..))
+    }
+}
+
 /// The agent in one guest.
 #[derive(Debug, Clone)]
 pub(crate) struct GuestAgent {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::instance::state::Seen;
 use serde_json::{Value, json};
 use stdx::process::Process;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::qmp::{Qmp, QmpError};
@@ -39,6 +39,8 @@ struct Inner {
     qmp: Qmp,
     process: Process,
     standing: watch::Receiver<Standing>,
+    /// Whoever has it may keep the guest from writing.
+    still: Mutex<()>,
 }
 
 impl Guest {
@@ -53,11 +55,16 @@ impl Guest {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (stands, standing) = watch::channel(Standing::Alive(seen));
         let follow = follow(qmp.clone(), process, stands, screen, reap);
-        (Self(Arc::new(Inner { qmp, process, standing })), follow)
+        (Self(Arc::new(Inner { qmp, process, standing, still: Mutex::default() })), follow)
     }
 
     pub(crate) fn process(&self) -> Process {
         self.0.process
+    }
+
+    /// The turn of those that still the guest: who gets it knows that nobody does.
+    pub(crate) fn still(&self) -> &Mutex<()> {
+        &self.0.still
     }
 
     /// Tells how it stands.

@@ -96,7 +96,7 @@ async fn copied(
     let together = json!({"completion-mode": "grouped"});
     let begin = guest.ask("transaction", json!({"actions": actions, "properties": together}));
     match agent {
-        Some(agent) => stilled(&agent, begin).await?,
+        Some(agent) => stilled(guest, &agent, begin).await?,
         None => begin.await?,
     };
     let end = Instant::now() + SNAPSHOT;
@@ -125,8 +125,10 @@ async fn copied(
     Ok(())
 }
 
-/// Does something while the guest writes nothing. A guest that cannot be stilled is copied as it is.
-async fn stilled<T>(agent: &GuestAgent, work: impl Future<Output = T>) -> T {
+/// Does something while the guest writes nothing. A guest that cannot be stilled is copied as it is; one that
+/// does not hear that it may write again is told so by whoever follows it.
+async fn stilled<T>(guest: &Guest, agent: &GuestAgent, work: impl Future<Output = T>) -> T {
+    let _turn = guest.still().lock().await;
     if let Err(error) = agent.freeze().await {
         let error = stdx::daemon::chain(&error);
         tracing::warn!(error, "the guest's file systems are copied while it writes them");
