@@ -1,6 +1,8 @@
 //! The life of an instance with a Debian, from its image to its return from an export.
 
 use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -77,6 +79,16 @@ fn a_debian_lives_from_its_image_to_its_return_from_an_export() {
     let log = std::fs::read_to_string(cluster.master.layout().node_log()).unwrap();
     assert!(!log.contains("copied while it writes them"), "{log}");
     assert!(!log.contains("not told that it may write again"), "{log}");
+    // Stilled by a call that nobody waits for, it is told that it may write again.
+    let uuid = node.fields("deb1", "uuid");
+    let socket = cluster.master.layout().instances().join(format!("{uuid}.agent"));
+    let mut agent = UnixStream::connect(socket).unwrap();
+    agent.write_all(b"{\"execute\": \"guest-fsfreeze-freeze\"}\n").unwrap();
+    let mut answer = [0; 10];
+    agent.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"{\"return\":");
+    drop(agent);
+    typed(&node, "echo x >/root/written; sync; echo written-$((6*7))", "written-42", 1);
     // It shuts down as its power button is pressed, is copied, and starts again.
     cluster.gnt(&format!("backup export -n {MASTER} deb1")).ok();
     says(LOGIN, 2);
