@@ -19,6 +19,7 @@ use super::node::{tell_if_alone, votes};
 use crate::agents::ssconf;
 use crate::cluster::settings::info as cluster_info;
 use crate::config::{Config, ConfigChange};
+use crate::instances::allocator::program_file;
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
 use membership::pool::VOTERS_MIN;
 
@@ -83,6 +84,9 @@ impl LogicalUnit for ClusterSetParams {
             seen_by_all(&config)?;
         }
         master_ip::checked(self, &config)?;
+        if let Some(name) = self.default_iallocator.as_deref().filter(|name| !name.is_empty()) {
+            program_file(context.layout(), name)?;
+        }
         instances::changed(self, &config)?;
         Ok(())
     }

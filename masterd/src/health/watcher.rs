@@ -216,7 +216,7 @@ impl Watcher {
     fn objects(&self, config: &Config) -> Vec<Alarm> {
         let look = |switch: &Switch| self.switches.of(switch.name.as_str());
         let mut alarms = switches::find(config, look, self.now());
-        alarms.extend(instances::find(&self.attempts.lock()));
+        alarms.extend(instances::find(config, &self.attempts.lock()));
         alarms
     }
 

@@ -22,7 +22,9 @@ pub(super) struct NotDone {
 
 impl NotDone {
     pub(super) fn exception(self, what: &str) -> Exception {
-        Exception::exec(format!("{what}: {}", self.why)).coded(Code::Agent)
+        let error = Exception::exec(format!("{what}: {}", self.why));
+        // An agent that answers is no cause to look at agents.
+        if self.said { error } else { error.coded(Code::Agent) }
     }
 }
 

@@ -23,6 +23,7 @@ use model::{Exception, NodeName};
 use crate::config::Config;
 use crate::units::{Context, Failure};
 pub(crate) use answer::Placed;
+pub(crate) use program::find as program_file;
 pub(crate) use question::Newcomer;
 use question::Request;
 

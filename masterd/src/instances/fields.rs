@@ -9,7 +9,7 @@ use model::group::Group;
 use model::instance::launch::{GuestFacts, Sight};
 use model::instance::parameters::{self, Change, Parameters};
 use model::instance::state::{AdminState, NodeState, Seen};
-use model::instance::{Disk, Instance, InstanceSettings, Nic};
+use model::instance::{Disk, Instance, InstanceSettings, Nic, Phase};
 use model::{NodeName, Timestamp};
 use serde_json::Value;
 
@@ -173,7 +173,10 @@ impl InstanceRow {
     fn detail(&self) -> Cell {
         let seen = self.stands.sight.as_ref().map(|sight| sight.seen);
         let told = |seen| !matches!(seen, Seen::Running | Seen::Absent);
-        Cell::optional(seen.filter(|seen| told(*seen)).map(Seen::as_str))
+        // One that is half made or half removed looks like one that rests.
+        let phase = Some(&self.instance.phase).filter(|phase| **phase != Phase::Ready);
+        let seen = seen.filter(|seen| told(*seen)).map(Seen::as_str);
+        Cell::optional(phase.map(Phase::as_str).or(seen))
     }
 
     pub(super) fn console(&self) -> Cell {

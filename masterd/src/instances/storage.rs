@@ -195,7 +195,8 @@ type ByNode = BTreeMap<NodeName, Vec<(Arc<Instance>, usize, Arc<Disk>)>>;
 /// The disks of whole instances, by their nodes.
 fn by_node(config: &Config, instances: impl IntoIterator<Item = Arc<Instance>>) -> ByNode {
     let mut found = ByNode::new();
-    for instance in instances.into_iter().filter(|one| !one.is_unfinished(|_| true)) {
+    let has_disks = |one: &Arc<Instance>| !one.forthcoming && !one.is_unfinished(|_| true);
+    for instance in instances.into_iter().filter(has_disks) {
         let disks = config.disks_of(&instance).cloned().enumerate();
         let of_node = found.entry(instance.primary_node.clone()).or_default();
         of_node.extend(disks.map(|(place, disk)| (Arc::clone(&instance), place, disk)));

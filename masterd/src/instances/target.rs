@@ -34,7 +34,11 @@ pub(super) fn goes_anywhere(instance: &Instance, verb: &str) -> Result<(), Excep
     if ANYWHERE.contains(&template) {
         return Ok(());
     }
-    let text = format!("Instance's disk layout '{template}' does not allow {verb}");
+    let text = format!(
+        "Instance's disk layout '{template}' does not allow {verb}; `gnt instance move {}` takes it to \
+         another node with its disks, and stops it meanwhile",
+        instance.name
+    );
     Err(Exception::prereq(text, ErrorCode::WrongState))
 }
 

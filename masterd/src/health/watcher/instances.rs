@@ -1,18 +1,34 @@
 //! Core: instances that do not stay alive.
 
+use model::instance::Phase;
+use model::{InstanceName, Timestamp};
+
+use crate::config::Config;
 use crate::health::alarm::{Alarm, Subject};
 use crate::instances::keep::rules::{Attempts, TRIES_MAX};
 
 /// Alarms about instances that were tried as often as they may be.
-pub(crate) fn find(attempts: &Attempts) -> Vec<Alarm> {
+pub(crate) fn find(config: &Config, attempts: &Attempts) -> Vec<Alarm> {
     let given_up = attempts.given_up().into_iter();
-    let alarm = |(name, since)| Alarm {
-        text: format!("{TRIES_MAX} jobs for it within an hour did not help"),
-        todo: format!(
-            "`gnt instance info {name}` shows why; `gnt instance startup {name}` tries again"
-        ),
-        what: Subject::Instance(name),
-        since,
+    let alarm = |(name, since): (InstanceName, Timestamp)| {
+        let phase = config.instances.get(&name).map(|instance| &instance.phase);
+        let again = match phase {
+            Some(Phase::Removing { .. }) => "remove",
+            Some(Phase::Moving { .. } | Phase::Copying { .. }) => "migrate --cleanup",
+            Some(Phase::Ready | Phase::Creating { .. }) | None => "startup",
+        };
+        let why = match phase {
+            Some(Phase::Removing { why: Some(why), .. }) => format!(": {why}"),
+            _ => String::new(),
+        };
+        Alarm {
+            text: format!("{TRIES_MAX} jobs for it within an hour did not help{why}"),
+            todo: format!(
+                "`gnt instance info {name}` shows how it stands; `gnt instance {again} {name}` tries again"
+            ),
+            what: Subject::Instance(name),
+            since,
+        }
     };
     given_up.map(alarm).collect()
 }

@@ -66,7 +66,10 @@ fn option((name, value): (&String, &Value)) -> String {
 }
 
 /// The program of a name: the operator's own before Ganeti's.
-fn find(layout: &Layout, name: &str) -> Result<PathBuf, Exception> {
+///
+/// # Errors
+/// This node has none.
+pub(crate) fn find(layout: &Layout, name: &str) -> Result<PathBuf, Exception> {
     let is_name = |name: &str| {
         let is_good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         name.len() <= NAME_MAX && !name.starts_with(['.', '-']) && name.chars().all(is_good)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 
 use model::instance::state::{self, AdminState, NodeState, Status};
 use model::instance::{Instance, Phase};
@@ -97,7 +98,12 @@ impl Attempts {
     ) -> Vec<(InstanceName, Order)> {
         self.0.retain(|name, tried| {
             tried.forget_old(now);
-            config.instances.contains_key(name) && !tried.at.is_empty()
+            let instance = config.instances.get(name);
+            // Who shuts one down begins anew with it.
+            let is_meant = |instance: &Arc<Instance>| {
+                instance.phase != Phase::Ready || instance.admin_state == AdminState::Up
+            };
+            instance.is_some_and(is_meant) && !tried.at.is_empty()
         });
         let mut orders = Vec::new();
         for instance in config.instances.values() {
@@ -251,6 +257,14 @@ mod tests {
         }
         assert_eq!(tried, [0, 10, 30, 70, 150]);
         assert_eq!(attempts.given_up(), [("i1".parse().unwrap(), NOW.plus_seconds(150))]);
+        let down = Instance { admin_state: AdminState::Down, ..instance("i1", "n1.example") };
+        let mut rests = config.clone();
+        rests.apply([ConfigChange::Instance(down)]);
+        let mut ended = Attempts(attempts.0.clone());
+        assert!(
+            ended.orders(&rests, |_| seen(state::Seen::Absent, false), |_| true, now).is_empty()
+        );
+        assert!(ended.given_up().is_empty(), "it is to stay down");
         let dead = |_: &Instance| seen(state::Seen::Crashed, false);
         assert!(!attempts.orders(&config, dead, |_| true, now).is_empty(), "an hour later");
         assert!(attempts.given_up().is_empty());
