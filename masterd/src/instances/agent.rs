@@ -1,11 +1,9 @@
 //! The way to the node of an instance.
 
 use model::instance::Instance;
-use model::instance::launch::{DiskLaunch, Launch, Sight};
+use model::instance::launch::{DiskLaunch, Sight};
 use model::{Code, Exception, NodeName};
-use rpc::calls::{
-    DiskCreate, DiskRemove, HypervisorCheck, InstanceSeen, InstanceStart, InstanceStop,
-};
+use rpc::calls::{DiskCreate, DiskRemove, HypervisorCheck, InstanceSeen};
 use rpc::{Call, RpcError};
 use stdx::daemon::chain;
 
@@ -58,35 +56,6 @@ pub(super) async fn seen<C: Call<Reply = InstanceSeen>>(
         context.contacts().instances.note(node, known, sight.clone());
         sight
     }))
-}
-
-/// Begins a run that is committed.
-///
-/// # Errors
-/// It did not begin, or ended at once.
-pub(super) async fn start(context: &mut Context, launch: Launch) -> Result<(), Failure> {
-    let (name, config) = (launch.name.clone(), context.config());
-    let node = config.instance(name.as_str())?.primary_node.clone();
-    match seen(context, &node, InstanceStart { launch }).await? {
-        Ok(sight) if sight.seen.is_alive() => Ok(()),
-        Ok(sight) => {
-            let why = sight.exit.unwrap_or_else(|| format!("it is {}", sight.seen));
-            Err(Exception::exec(format!("Could not start instance {name}: {why}")).into())
-        }
-        Err(not) => Err(not.exception(&format!("Could not start instance {name}")).into()),
-    }
-}
-
-/// Ends what lives of an instance on a node.
-pub(super) async fn stop(
-    context: &mut Context,
-    node: &NodeName,
-    instance: &Instance,
-    timeout_s: u32,
-    forget: bool,
-) -> Result<Result<Sight, NotDone>, Failure> {
-    let (uuid, run) = (instance.uuid, instance.runs);
-    seen(context, node, InstanceStop { uuid, run, timeout_s, forget }).await
 }
 
 /// Looks whether the node's hypervisor takes an instance's parameters.

@@ -12,7 +12,7 @@ use model::{Code, Exception, NodeName, Uuid};
 
 use super::standing::node_state;
 use super::target::{TargetAsked, found};
-use super::{agent, find, info, launch, power, remove, warning};
+use super::{agent, copies, find, info, launch, power, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
 
@@ -79,7 +79,7 @@ pub(super) async fn carried(
     timeout_s: u32,
 ) -> Result<(), Failure> {
     let config = context.config();
-    let instance = remove::present(&config, uuid)?.clone();
+    let instance = find::present(&config, uuid)?.clone();
     let source = instance.primary_node.clone();
     context.point_of_no_return().await?;
     match node_state(&config, &source, context.contacts(), context.now()) {
@@ -91,7 +91,7 @@ pub(super) async fn carried(
         }
         NodeState::Up | NodeState::Down => {
             context.say("* shutting down instance on source node").await;
-            if let Err(not) = agent::stop(context, &source, &instance, timeout_s, true).await? {
+            if let Err(not) = copies::stop(context, &source, &instance, (timeout_s, true)).await? {
                 return Err(not_proven(&instance, &source, &not.why).into());
             }
         }
@@ -101,7 +101,7 @@ pub(super) async fn carried(
         let (now, target) = (context.now(), to);
         return context
             .transact(move |config| {
-                let instance = remove::present(config, uuid)?;
+                let instance = find::present(config, uuid)?;
                 let after = Instance { primary_node: target, run: None, ..instance.changed(now) };
                 Ok((vec![ConfigChange::Instance(after)], ()))
             })
@@ -131,7 +131,7 @@ pub(super) async fn started(
     let now = context.now();
     let launch = context
         .transact(move |config| {
-            let instance = remove::present(config, uuid)?;
+            let instance = find::present(config, uuid)?;
             let mut after = Instance { primary_node: to.clone(), ..instance.changed(now) };
             after.disks_active = true;
             let after = after.with_next_run(to, now);
@@ -139,7 +139,7 @@ pub(super) async fn started(
             Ok((vec![ConfigChange::Instance(after)], launch))
         })
         .await?;
-    if let Err(failure) = agent::start(context, launch).await {
+    if let Err(failure) = copies::start(context, launch).await {
         context.say(warning("it did not start there; its record says that it is to run")).await;
         return Err(failure);
     }
