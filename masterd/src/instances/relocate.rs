@@ -3,7 +3,6 @@
 //! The record names both nodes as long as the disks are on both. The instance is that of its primary node,
 //! and the disks of the other node are copies that anybody may remove.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use jobs::locks::Level;
