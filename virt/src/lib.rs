@@ -6,7 +6,7 @@
 //!
 //! [`runs`] are the rules, `records` keeps them on disk, [`Instances`] does things by [`hypervisor`], and
 //! [`storage`] has the disks, which `image` fills; `seed` makes one that tells a guest who it is. Scripts of operating systems are run by `os`. [`console`] is how one talks
-//! with a guest. The hypervisors are [`kvm`], which asks QEMU by `qmp`, `xen`, and `fake`. [`confine`] is the
+//! with a guest. `replicas` serves copies of disks to runs of other nodes, which reach them by `keys`. The hypervisors are [`kvm`], which asks QEMU by `qmp`, `xen`, and `fake`. [`confine`] is the
 //! place of guests' programs.
 
 pub mod confine;
@@ -16,8 +16,10 @@ mod exports;
 pub mod hypervisor;
 mod image;
 mod instances;
+mod keys;
 mod os;
 mod records;
+mod replicas;
 pub mod runs;
 mod seed;
 pub mod storage;
@@ -29,8 +31,9 @@ mod xen;
 
 pub use error::VirtError;
 pub use exports::{EXPORTS_MAX, Exports, Piece, Volume};
-pub use instances::{Instances, Paths};
+pub use instances::{Instances, Join, Joined, Paths};
 pub use kvm::{Change, NotPlugged};
 pub use os::{ScriptRun, Systems};
+pub use replicas::Copies;
 pub use runs::Order;
 pub use storage::{Space, Storage};

@@ -62,6 +62,10 @@ pub struct ReplicaJoin {
     pub disk: Uuid,
     pub replica: Replica,
     pub key: ReplicaKey,
+    /// Whether all of it is filled, also what it should have: it is another copy than the one that was in step,
+    /// or its node ended without having written its caches.
+    #[serde(default)]
+    pub whole: bool,
 }
 
 /// The progress of [`ReplicaJoin`].

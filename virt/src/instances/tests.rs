@@ -92,6 +92,7 @@ async fn devices_of_a_run_are_on_record() {
         size: 1,
         mode: model::instance::disk::DiskMode::ReadWrite,
         params: model::instance::Parameters::new(),
+        replica: None,
     };
     let change = Change { disks: vec![disk.clone()], ..Change::default() };
     instances.plug(uuid, 1, change.clone()).await.unwrap();

@@ -3,8 +3,10 @@
 use model::Uuid;
 use model::instance::disk::DiskMode;
 use model::instance::launch::{DiskLaunch, NicLaunch};
+use model::instance::disk::DiskPlace;
 use serde_json::{Map, Value, json};
 
+use super::mirror::steps::mirrored;
 use super::plan::PlanError;
 use super::words::Filled;
 
@@ -70,9 +72,15 @@ pub(super) fn content(
     [node, raw]
 }
 
+/// Whether a disk has another copy, which its guest writes together with this one.
+pub(super) fn is_mirrored(disk: &DiskLaunch) -> bool {
+    matches!(disk.place, DiskPlace::Mirror { .. })
+}
+
 /// The content of a disk.
-pub(super) fn disk_content(p: Filled<'_>, disk: &DiskLaunch, file: &str) -> [Value; 2] {
-    content(&node_name(disk.uuid), file, disk.mode == DiskMode::ReadOnly, Some(p))
+pub(super) fn disk_content(p: Filled<'_>, disk: &DiskLaunch, file: &str) -> Vec<Value> {
+    let nodes = content(&node_name(disk.uuid), file, disk.mode == DiskMode::ReadOnly, Some(p));
+    if is_mirrored(disk) { mirrored(disk.uuid, disk.size << 20, nodes) } else { nodes.into() }
 }
 
 /// The device that shows a disk to its guest.
@@ -90,6 +98,10 @@ pub(super) fn disk(p: Filled<'_>, disk: &DiskLaunch) -> Result<(Device, Place), 
             return Err(PlanError::new("disk_type", why));
         }
     };
+    if is_mirrored(disk) && disk.mode == DiskMode::ReadOnly {
+        let why = "a disk with another copy is writable in this version";
+        return Err(PlanError::new("mode", why));
+    }
     let name = node_name(disk.uuid);
     let mut device = Device::new();
     device.insert("driver".to_owned(), driver.into());
@@ -99,6 +111,11 @@ pub(super) fn disk(p: Filled<'_>, disk: &DiskLaunch) -> Result<(Device, Place), 
     // With `writethrough` the guest is told that nothing waits in a cache, and each write is flushed.
     let writes_through = p.text("disk_cache") == "writethrough";
     device.insert("write-cache".to_owned(), if writes_through { "off" } else { "on" }.into());
+    if is_mirrored(disk) {
+        // The guest waits with a write that not both copies have, and repeats it later.
+        device.insert("werror".to_owned(), "stop".into());
+        device.insert("rerror".to_owned(), "stop".into());
+    }
     Ok((device, place))
 }
 

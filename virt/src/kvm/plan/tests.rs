@@ -39,6 +39,7 @@ fn launch(values: &[(&str, Value)]) -> Launch {
             size: 1024,
             mode: DiskMode::ReadWrite,
             params: Parameters::new(),
+            replica: None,
         }],
         paused: false,
         seed: None,

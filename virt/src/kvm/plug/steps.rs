@@ -140,6 +140,7 @@ mod tests {
             size,
             mode: DiskMode::ReadWrite,
             params: Parameters::new(),
+            replica: None,
         }
     }
 
