@@ -6,8 +6,8 @@ use jobs::locks::Level;
 use model::instance::Instance;
 use model::instance::launch::{Replica, Sight};
 use model::opcode::{InstanceDetachCopies, InstanceResync};
-use model::{Exception, NodeName, Uuid};
-use rpc::calls::{ReplicaDetach, ReplicaJoin};
+use model::{Exception, NodeName, Timestamp, Uuid};
+use rpc::calls::{Facts, ReplicaDetach, ReplicaJoin};
 
 use super::copies::rules::{Need, needs, other};
 use super::copies::{key, lose, served};
@@ -26,6 +26,9 @@ fn with_need(context: &Context, instance: &Instance, wanted: Need) -> Vec<Uuid> 
     let needs = needs(&context.config(), instance, &sight).into_iter();
     needs.filter(|(_, need)| *need == wanted).map(|(disk, _)| disk).collect()
 }
+
+/// Seconds after which the loss of a node is recorded at the latest, and the master's clock has gone wrong at most.
+const NOTICED: i64 = 300;
 
 impl LogicalUnit for InstanceDetachCopies {
     type Plan = Uuid;
@@ -91,7 +94,8 @@ impl LogicalUnit for InstanceResync {
                 }
             };
             let key = key(&config, uuid, instance.runs)?;
-            let join = ReplicaJoin { uuid, run: instance.runs, disk, replica, key };
+            let whole = may_have_lost(context, node, held.stale.get(node).copied()).await?;
+            let join = ReplicaJoin { uuid, run: instance.runs, disk, replica, key, whole };
             let joined = agent::call(context, &instance.primary_node, join).await?;
             let joined = joined.map_err(|not| {
                 not.exception(&format!("Could not have {} fill a copy", instance.name))
@@ -105,6 +109,20 @@ impl LogicalUnit for InstanceResync {
         }
         Ok(())
     }
+}
+
+/// Whether a node may have lost writes that it had confirmed: it has booted since its copy became stale, so that
+/// what was in its memory is gone, or does not say when.
+async fn may_have_lost(
+    context: &mut Context,
+    node: &NodeName,
+    since: Option<Timestamp>,
+) -> Result<bool, Failure> {
+    let facts = agent::call(context, node, Facts {}).await?;
+    let (Ok(facts), Some(since)) = (facts, since) else { return Ok(true) };
+    let uptime = i64::try_from(facts.uptime_seconds).unwrap_or(i64::MAX);
+    let booted = context.now().seconds().saturating_sub(uptime);
+    Ok(booted > since.seconds() - NOTICED)
 }
 
 /// Commits that copies are fresh, which the run says that it has filled. A copy that is lost meanwhile has

@@ -152,7 +152,7 @@ mod tests {
         let changes = all_stale(&held, &instance, NOW.plus_seconds(1));
         assert_eq!(changes.len(), 1);
         held.apply(changes);
-        assert_eq!(all_stale(&held, &instance, NOW.plus_seconds(2)), []);
+        assert!(all_stale(&held, &instance, NOW.plus_seconds(2)).is_empty());
         let since = held.disks.values().next().unwrap().stale.values().next().copied();
         assert_eq!(since, Some(NOW.plus_seconds(1)));
     }
