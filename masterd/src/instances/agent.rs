@@ -4,7 +4,7 @@ use model::instance::Instance;
 use model::instance::launch::{DiskLaunch, Sight};
 use model::{Code, Exception, NodeName};
 use rpc::calls::{DiskCreate, DiskRemove, HypervisorCheck, InstanceSeen};
-use rpc::{Call, RpcError};
+use rpc::{Call, FailureKind, RpcError};
 use stdx::daemon::chain;
 
 use crate::units::{Context, Failure};
@@ -16,6 +16,8 @@ pub(super) struct NotDone {
     pub(super) why: String,
     /// Whether the agent said so: then nothing was done.
     pub(super) said: bool,
+    /// Whether a copy of a disk on another node is the cause.
+    pub(super) by_copy: bool,
 }
 
 impl NotDone {
@@ -36,11 +38,12 @@ pub(super) async fn call<C: Call>(
     let (config, behalf) = (context.config(), context.behalf());
     let Some(node) = config.nodes.get(node) else {
         let why = format!("node {node} is gone");
-        return Ok(Err(NotDone { why, said: true }));
+        return Ok(Err(NotDone { why, said: true, by_copy: false }));
     };
     let reply = context.agents().await?.call(node, call, behalf).await;
     Ok(reply.map_err(|error| NotDone {
         said: matches!(error, RpcError::Failed { .. } | RpcError::Offline { .. }),
+        by_copy: matches!(error, RpcError::Failed { kind: FailureKind::Copy, .. }),
         why: chain(&error),
     }))
 }

@@ -15,7 +15,7 @@ use rpc::calls::{InstanceStart, InstanceStop, ReplicaDrop, ReplicaServe};
 
 use super::agent::{self, NotDone};
 use super::{find, launch, warning};
-use crate::config::Config;
+use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure};
 use rules::{all_stale, other, stale};
 
@@ -81,24 +81,60 @@ pub(super) async fn start(context: &mut Context, launch: Launch) -> Result<(), F
         }
     }
     lose(context, &instance, not_served).await?;
-    let key = match replicas.is_empty() {
-        true => None,
-        false => Some(key(&context.config(), instance.uuid, launch.run)?),
-    };
-    let mut with_copies = launch;
-    for disk in &mut with_copies.disks {
+    let mut launch = launch;
+    for disk in &mut launch.disks {
         disk.replica = replicas.remove(&disk.uuid);
     }
-    let name = instance.name.clone();
-    let start = InstanceStart { launch: with_copies, key };
-    match agent::seen(context, &node, start).await? {
-        Ok(sight) if sight.seen.is_alive() => Ok(()),
-        Ok(sight) => {
-            let why = sight.exit.unwrap_or_else(|| format!("it is {}", sight.seen));
-            Err(Exception::exec(format!("Could not start instance {name}: {why}")).into())
-        }
-        Err(not) => Err(not.exception(&format!("Could not start instance {name}")).into()),
+    let first = begun(context, &instance, launch.clone()).await?;
+    let Err(not) = first else { return Ok(()) };
+    if !not.by_copy {
+        return Err(not.exception(&format!("Could not start instance {}", instance.name)).into());
     }
+    context.say(warning(&format!("copies of its disks are stale from now on: {}", not.why))).await;
+    let with_copies = launch.disks.iter().filter(|disk| disk.replica.is_some());
+    lose(context, &instance, with_copies.map(|disk| disk.uuid).collect()).await?;
+    launch.disks.iter_mut().for_each(|disk| disk.replica = None);
+    launch.run = next_run(context, instance.uuid).await?;
+    let again = begun(context, &instance, launch).await?;
+    again
+        .map_err(|not| not.exception(&format!("Could not start instance {}", instance.name)).into())
+}
+
+/// Commits a further run of an instance on its node; gives its number.
+async fn next_run(context: &mut Context, uuid: Uuid) -> Result<u64, Failure> {
+    let now = context.now();
+    context
+        .transact(move |config| {
+            let instance = find::present(config, uuid)?.clone();
+            let node = instance.primary_node.clone();
+            let after = instance.with_next_run(node, now);
+            let run = after.runs;
+            Ok((vec![ConfigChange::Instance(after)], run))
+        })
+        .await
+}
+
+/// Has the node of an instance begin a run.
+async fn begun(
+    context: &mut Context,
+    instance: &Instance,
+    launch: Launch,
+) -> Result<Result<(), NotDone>, Failure> {
+    let has_copies = launch.disks.iter().any(|disk| disk.replica.is_some());
+    let key = match has_copies {
+        true => Some(key(&context.config(), instance.uuid, launch.run)?),
+        false => None,
+    };
+    let start = InstanceStart { launch, key };
+    let sight = match agent::seen(context, &instance.primary_node, start).await? {
+        Ok(sight) => sight,
+        Err(not) => return Ok(Err(not)),
+    };
+    if sight.seen.is_alive() {
+        return Ok(Ok(()));
+    }
+    let why = sight.exit.unwrap_or_else(|| format!("it is {}", sight.seen));
+    Ok(Err(NotDone { why, said: true, by_copy: false }))
 }
 
 /// The disks of an instance whose other copies are fresh, by the nodes of these.

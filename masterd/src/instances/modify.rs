@@ -161,7 +161,9 @@ async fn taken_out(
         Err(not) => Err(not.exception(what).into()),
         Ok(failed) => match failed.into_iter().next() {
             None => Ok(()),
-            Some((_, why)) => Err(agent::NotDone { why, said: true }.exception(what).into()),
+            Some((_, why)) => {
+                Err(agent::NotDone { why, said: true, by_copy: false }.exception(what).into())
+            }
         },
     }
 }
