@@ -1,9 +1,6 @@
 //! Disks with two copies: real guests of QEMU and its real storage daemon, by the instances of two agents.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "times are looked at, and depend on the machine"
-)]
+#![expect(clippy::print_stdout, reason = "times are looked at, and depend on the machine")]
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -172,6 +169,17 @@ impl Pair {
         last.map_or(0, |number| number.parse().unwrap())
     }
 
+    /// Waits until the guest writes no more numbers.
+    async fn stands_still(&self) {
+        let mut last = self.written();
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if std::mem::replace(&mut last, self.written()) == self.written() {
+                return;
+            }
+        }
+    }
+
     /// Waits until the guest has written so many more numbers.
     async fn writes(&self, more: u64) {
         let wanted = self.written() + more;
@@ -179,7 +187,8 @@ impl Pair {
     }
 
     fn is_equal(&self) -> bool {
-        let [a, b] = ["a", "b"].map(|node| std::fs::read(self.at(node, "disks").join(DISK.to_string())));
+        let [a, b] =
+            ["a", "b"].map(|node| std::fs::read(self.at(node, "disks").join(DISK.to_string())));
         a.unwrap() == b.unwrap()
     }
 
@@ -217,9 +226,12 @@ impl Pair {
 impl Drop for Pair {
     /// Guests and what serves their copies outlive their agents, and are not to outlive the test.
     fn drop(&mut self) {
-        let guests = ["a", "b"].map(|node| (self.at(node, &format!("runs/{GUEST}.json")), vec!["process"]));
+        let guests =
+            ["a", "b"].map(|node| (self.at(node, &format!("runs/{GUEST}.json")), vec!["process"]));
         let served = self.at("b", &format!("runs/served/{GUEST}.json"));
-        for (record, place) in guests.into_iter().chain([(served, vec!["serving", "by", "process"])]) {
+        for (record, place) in
+            guests.into_iter().chain([(served, vec!["serving", "by", "process"])])
+        {
             if let Some(process) = process(&record, &place) {
                 drop(process.kill());
             }
@@ -311,13 +323,7 @@ fn a_guest_goes_on_with_one_copy_and_fills_the_other_one_again() {
         pair.join(&a, 1, port).await;
         a.shutdown().await;
         kill(pair.daemon());
-        let mut last = pair.written();
-        loop {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            if std::mem::replace(&mut last, pair.written()) == pair.written() {
-                break;
-            }
-        }
+        pair.stands_still().await;
         a = pair.agent("a");
         until("loss", || is_lost(&a) && sight(&a).seen == Seen::IoError).await;
         a.detach(GUEST, 1, vec![DISK]).await.unwrap();
@@ -335,8 +341,14 @@ fn a_guest_goes_on_with_one_copy_and_fills_the_other_one_again() {
         b.serve_no_more(GUEST, 1).await.unwrap();
         assert!(!daemon.is_alive());
         assert!(pair.written() > 60 && pair.is_equal());
-        assert!(std::fs::read_dir(pair.at("a", "keys")).unwrap().next().is_none(), "no key is left");
-        assert!(std::fs::read_dir(pair.at("b", "keys")).unwrap().next().is_none(), "no key is left");
+        assert!(
+            std::fs::read_dir(pair.at("a", "keys")).unwrap().next().is_none(),
+            "no key is left"
+        );
+        assert!(
+            std::fs::read_dir(pair.at("b", "keys")).unwrap().next().is_none(),
+            "no key is left"
+        );
     });
 }
 
@@ -410,10 +422,14 @@ fn a_guest_that_began_alone_fills_its_other_copy() {
         assert_eq!(told.1.copies[1].state, CopyState::Alone);
         let change = Change { without: vec![SECOND], ..Change::default() };
         let (told, not) = a.plug(GUEST, 1, change).await.unwrap();
-        println!("without the second disk: {not:?}");
-        assert_eq!((not.is_empty(), told.1.copies.len()), (true, 1));
+        assert_eq!((not, told.1.copies.len()), (Vec::new(), 1));
         // Its disk is copied as it is now.
-        let copy = File::options().read(true).write(true).create(true).truncate(true).open(pair.at("a", "copy"));
+        let copy = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(pair.at("a", "copy"));
         a.snapshot(GUEST, 1, vec![(DISK, copy.unwrap())]).await.unwrap();
         assert_eq!(pair.at("a", "copy").metadata().unwrap().len(), SIZE << 20);
         a.stop(GUEST, 1, Duration::ZERO, false).await.unwrap();
@@ -422,15 +438,31 @@ fn a_guest_that_began_alone_fills_its_other_copy() {
     });
 }
 
+/// A file system with little room.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn at(place: &Path) -> Option<Self> {
+        let words = ["-t", "tmpfs", "-o", "size=1m", "none"];
+        let mounted = Command::new("mount").args(words).arg(place).output().unwrap();
+        if !mounted.status.success() {
+            tests::skip("disks without room", "nothing can be mounted here");
+        }
+        mounted.status.success().then(|| Self(place.to_owned()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("--lazy").arg(&self.0).status());
+    }
+}
+
 #[test]
 fn a_copy_without_room_is_lost() {
     run(async |pair| {
         let disks = pair.at("b", "disks");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(&disks).output().unwrap();
-        if !mounted.status.success() {
-            return tests::skip("a copy without room", "nothing can be mounted here");
-        }
+        let Some(_mounted) = Mounted::at(&disks) else { return };
         let (a, b) = (pair.agent("a"), pair.agent("b"));
         pair.make_disks(&a, &b);
         let port = b.serve(pair.copies(1, key(1))).await.unwrap();
@@ -446,7 +478,6 @@ fn a_copy_without_room_is_lost() {
         assert_eq!((sight(&a).seen, state(&sight(&a))), (Seen::Running, CopyState::Alone));
         a.stop(GUEST, 1, Duration::ZERO, false).await.unwrap();
         b.serve_no_more(GUEST, 1).await.unwrap();
-        assert!(Command::new("umount").arg(&disks).status().unwrap().success());
     });
 }
 
@@ -468,7 +499,10 @@ fn copies_are_served_to_one_run_alone() {
         assert!(first.is_alive());
         // A run with a wrong key does not begin; neither does one whose copy is gone.
         let why = text(a.start_with(pair.launch(2, Some(port)), Some(key(9))).await.unwrap_err());
-        assert!(why.contains("copy of disk 0 on node b cannot be joined") && why.contains("TLS"), "{why}");
+        assert!(
+            why.contains("copy of disk 0 on node b cannot be joined") && why.contains("TLS"),
+            "{why}"
+        );
         assert_eq!(sight(&a).seen, Seen::Crashed);
         // A former primary is cut off by the next run, and by another key.
         a.start_with(pair.launch(3, Some(port)), Some(key(1))).await.unwrap();
@@ -483,7 +517,8 @@ fn copies_are_served_to_one_run_alone() {
         let why = text(a.start_with(pair.launch(5, Some(port)), Some(key(3))).await.unwrap_err());
         assert!(why.contains("cannot reach it"), "{why}");
         // No run begins beside the copies that are served.
-        let there = |run| Launch { disks: vec![pair.disk("b", DISK, None)], ..pair.launch(run, None) };
+        let there =
+            |run| Launch { disks: vec![pair.disk("b", DISK, None)], ..pair.launch(run, None) };
         let refused = b.start(there(4)).await;
         assert!(matches!(refused, Err(VirtError::Serves { served: 4, .. })), "{refused:?}");
         let third = pair.daemon();
@@ -497,10 +532,149 @@ fn copies_are_served_to_one_run_alone() {
         b.serve_no_more(GUEST, 5).await.unwrap();
         assert!(pair.daemon().is_alive(), "the order is older than what is served");
         b.serve_no_more(GUEST, 6).await.unwrap();
-        let without = Paths { storage_daemon: "/none/daemon".into(), ..Paths::of(pair.at("b", "runs2")) };
+        let without =
+            Paths { storage_daemon: "/none/daemon".into(), ..Paths::of(pair.at("b", "runs2")) };
         let storage = Storage::new(pair.at("b", "list"), pair.at("b", "disks"));
         let b = Instances::open(without, "boot".to_owned(), storage, Clock::system()).unwrap();
         let why = text(b.serve(pair.copies(7, key(1))).await.unwrap_err());
         assert!(why.contains("qemu-utils"), "{why}");
+    });
+}
+
+/// Changes a record while no agent uses it.
+fn change(record: &Path, change: impl Fn(&mut Value)) {
+    let mut value: Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
+    change(&mut value);
+    stdx::atomic::write(record, value.to_string().as_bytes(), 0o600).unwrap();
+}
+
+fn signal(process: Process, signal: &str) {
+    let words = [format!("-{signal}"), process.pid.to_string()];
+    assert!(Command::new("kill").args(words).status().unwrap().success());
+}
+
+#[test]
+fn an_agent_that_ends_amid_a_copy_leaves_a_guest_that_goes_on() {
+    run(async |pair| {
+        let (mut a, mut b) = (pair.agent("a"), pair.agent("b"));
+        pair.make_disks(&a, &b);
+        a.start(pair.launch(1, None)).await.unwrap();
+        pair.writes(5).await;
+        // It held the guest, and ended before it let it go.
+        a.order(GUEST, 1, Order::Pause).await.unwrap();
+        a.shutdown().await;
+        let record = pair.at("a", &format!("runs/{GUEST}.json"));
+        change(&record, |record| record["held"] = true.into());
+        a = pair.agent("a");
+        until("guest that runs", || sight(&a).seen == Seen::Running).await;
+        pair.writes(5).await;
+        // A guest that an operator had stand still does so.
+        a.order(GUEST, 1, Order::Pause).await.unwrap();
+        a.shutdown().await;
+        a = pair.agent("a");
+        pair.stands_still().await;
+        assert_eq!(sight(&a).seen, Seen::Paused);
+        a.order(GUEST, 1, Order::Resume).await.unwrap();
+        // It fills a copy, and ends.
+        let port = b.serve(pair.copies(1, key(1))).await.unwrap();
+        let joined = a.join(GUEST, 1, pair.order(port, key(1))).await.unwrap();
+        assert_eq!((state(&joined.told.1), joined.percent), (CopyState::Filling, 0));
+        a.shutdown().await;
+        a = pair.agent("a");
+        until("end of the try", || state(&sight(&a)) == CopyState::Alone).await;
+        pair.writes(5).await;
+        pair.join(&a, 1, port).await;
+        pair.writes(5).await;
+        // The process that serves the copy hangs, and nobody closes its connection.
+        let hangs = pair.daemon();
+        signal(hangs, "STOP");
+        pair.stands_still().await;
+        let began = Instant::now();
+        a.detach(GUEST, 1, vec![DISK]).await.unwrap();
+        println!("detach from what hangs: {:?}", began.elapsed());
+        pair.writes(5).await;
+        // The agent that serves ended before it noted the process.
+        b.shutdown().await;
+        let record = pair.at("b", &format!("runs/served/{GUEST}.json"));
+        change(&record, |record| record["serving"] = "begins".into());
+        b = pair.agent("b");
+        until("end of what was not noted", || !hangs.is_alive()).await;
+        let port = b.serve(pair.copies(1, key(1))).await.unwrap();
+        pair.join(&a, 1, port).await;
+        pair.writes(5).await;
+        a.stop(GUEST, 1, Duration::ZERO, false).await.unwrap();
+        b.serve_no_more(GUEST, 1).await.unwrap();
+        assert!(pair.is_equal());
+    });
+}
+
+#[test]
+fn an_own_disk_that_fails_is_no_lost_copy() {
+    run(async |pair| {
+        let disks = pair.at("a", "disks");
+        let Some(_mounted) = Mounted::at(&disks) else { return };
+        let (a, b) = (pair.agent("a"), pair.agent("b"));
+        pair.make_disks(&a, &b);
+        let port = b.serve(pair.copies(1, key(1))).await.unwrap();
+        a.start_with(pair.launch(1, Some(port)), Some(key(1))).await.unwrap();
+        let says = |wanted: &str| sight(&a).exit.is_some_and(|why| why.contains(wanted));
+        until("its reason", || says("No space left")).await;
+        assert_eq!((sight(&a).seen, state(&sight(&a))), (Seen::IoError, CopyState::InStep));
+        let more = Command::new("mount").args(["-o", "remount,size=64m"]).arg(&disks).status();
+        assert!(more.unwrap().success());
+        a.order(GUEST, 1, Order::Resume).await.unwrap();
+        pair.writes(5).await;
+        until("a guest that runs", || sight(&a).exit.is_none()).await;
+        a.stop(GUEST, 1, Duration::ZERO, false).await.unwrap();
+        b.serve_no_more(GUEST, 1).await.unwrap();
+        assert!(pair.is_equal());
+    });
+}
+
+/// A rule by which nothing reaches a port, nor comes from there.
+struct Silence(String);
+
+impl Silence {
+    fn of(port: u16) -> Option<Self> {
+        let table = format!("gantry_test_{}", std::process::id());
+        let text = format!(
+            "table inet {table} {{ chain all {{ type filter hook input priority 0; \
+             tcp dport {port} drop; tcp sport {port} drop; }} }}"
+        );
+        let done = Command::new("nft").arg(text).output();
+        done.is_ok_and(|done| done.status.success()).then_some(Self(table))
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        drop(Command::new("nft").args(["delete", "table", "inet", &self.0]).status());
+    }
+}
+
+#[test]
+fn a_node_that_is_silent_is_a_lost_copy() {
+    run(async |pair| {
+        let (a, b) = (pair.agent("a"), pair.agent("b"));
+        pair.make_disks(&a, &b);
+        let port = b.serve(pair.copies(1, key(1))).await.unwrap();
+        a.start_with(pair.launch(1, Some(port)), Some(key(1))).await.unwrap();
+        pair.writes(5).await;
+        let Some(silence) = Silence::of(port) else {
+            return tests::skip("a node that is silent", "nft sets no rule here");
+        };
+        let began = Instant::now();
+        until("loss", || is_lost(&a)).await;
+        println!("silence to loss: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(15));
+        a.detach(GUEST, 1, vec![DISK]).await.unwrap();
+        pair.writes(5).await;
+        let why = pair.join_fails(&a, 1, pair.order(port, key(1))).await;
+        assert!(why.contains("cannot reach it"), "{why}");
+        drop(silence);
+        pair.join(&a, 1, port).await;
+        a.stop(GUEST, 1, Duration::ZERO, false).await.unwrap();
+        b.serve_no_more(GUEST, 1).await.unwrap();
+        assert!(pair.is_equal());
     });
 }
