@@ -47,8 +47,8 @@ mod facts_calls;
 mod instance_calls;
 mod leaving;
 mod os_calls;
-mod replica_calls;
 mod renewal;
+mod replica_calls;
 mod switch_calls;
 
 /// Shows `masterd` of this machine who may call; the agent's own word on it is in its ledger.

@@ -8,7 +8,6 @@ mod guests;
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ use crate::records::{Records, io};
 use crate::replicas::Replicas;
 use crate::runs::{Order, Record, Runs};
 use crate::xen::{Xen, Xl, is_xen};
-use crate::{Storage, VirtError};
+use crate::{Paths, Storage, VirtError};
 pub use copies::{Join, Joined};
 use guests::{mirrors, moves, taken_over};
 
@@ -37,35 +36,6 @@ use guests::{mirrors, moves, taken_over};
 const NODE_RESTARTED: &str = "the node restarted";
 /// Why a run has ended that was not whole when the agent ended.
 const AGENT_ENDED: &str = "the agent ended while it began";
-
-/// The paths of a node that have to do with its instances.
-#[derive(Debug, Clone)]
-pub struct Paths {
-    /// The directory of their records.
-    pub records: PathBuf,
-    /// The directories with descriptors of firmware; a name in the first hides it in others.
-    pub firmware: Vec<PathBuf>,
-    /// The program that is told of cards, where there is one.
-    pub nic_hook: PathBuf,
-    /// The agent's own program, which confines others ([`crate::confine`]).
-    pub agent: PathBuf,
-    /// Xen's program `xl`, where it is there.
-    pub xl: PathBuf,
-    /// The directory on tmpfs of the keys to copies of disks.
-    pub keys: PathBuf,
-    /// QEMU's program that serves copies of disks to other nodes, where it is there.
-    pub storage_daemon: PathBuf,
-}
-
-impl Paths {
-    /// Those of a node that has records alone.
-    pub fn of(records: PathBuf) -> Self {
-        let (nic_hook, xl) = (records.join("no-hook"), records.join("no-xl"));
-        let (keys, agent) = (records.join("keys"), crate::confine::AGENT.into());
-        let storage_daemon = crate::replicas::PROGRAM.into();
-        Self { records, firmware: Vec::new(), nic_hook, agent, xl, keys, storage_daemon }
-    }
-}
 
 /// The instances of a node; clones share them.
 #[derive(Debug, Clone)]

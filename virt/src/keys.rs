@@ -168,7 +168,10 @@ mod tests {
         drop(keys.put("a", &first, 7_000).unwrap());
         assert!(keys.has("a", &first) && !keys.has("a", &second) && !keys.has("b", &first));
         let path = dir.path().join("keys/a/keys.psk");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("gantry:{}\n", "01".repeat(32)));
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            format!("gantry:{}\n", "01".repeat(32))
+        );
         let mode = path.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o007, 0, "nobody else reads it");
         drop(keys.put("a", &second, 7_000).unwrap().for_now());

@@ -205,12 +205,7 @@ impl Hears {
 }
 
 /// Talks with the monitor, again and again, until the process has ended or nobody asks any more.
-async fn serve(
-    socket: PathBuf,
-    process: Process,
-    mut asked: mpsc::Receiver<Ask>,
-    hears: Hears,
-) {
+async fn serve(socket: PathBuf, process: Process, mut asked: mpsc::Receiver<Ask>, hears: Hears) {
     while process.is_alive() && !asked.is_closed() {
         match greet(&socket).await {
             Ok((from, to)) => {

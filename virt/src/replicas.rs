@@ -24,8 +24,6 @@ use crate::runs::INSTANCES_MAX;
 use crate::{Paths, Storage, VirtError, kvm};
 use rules::{Served, Serving, Verdict, judge, may_begin};
 
-/// The program of the package qemu-utils.
-pub(crate) const PROGRAM: &str = "/usr/bin/qemu-storage-daemon";
 /// Mode of a record.
 const RECORD_MODE: u32 = 0o600;
 /// Records that are kept: those of copies that are not served any more go first.
@@ -84,7 +82,9 @@ impl Replicas {
             tasks,
             directory,
         };
-        for entry in fs::read_dir(&replicas.directory).map_err(failed("list", &replicas.directory))? {
+        for entry in
+            fs::read_dir(&replicas.directory).map_err(failed("list", &replicas.directory))?
+        {
             let path = entry.map_err(failed("list", &replicas.directory))?.path();
             if path.extension().is_none_or(|end| end != "json") {
                 continue;

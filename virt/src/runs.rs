@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use model::instance::launch::{CopySight, GuestFacts, Launch, OwnedRun, Sight, Sights, SightsKnown};
+use model::instance::launch::{
+    CopySight, GuestFacts, Launch, OwnedRun, Sight, Sights, SightsKnown,
+};
 use model::instance::state::Seen;
 use model::{InstanceName, Timestamp, Uuid};
 use serde::{Deserialize, Serialize};

@@ -16,6 +16,7 @@ mod host_network;
 mod instances;
 mod kills;
 mod life;
+mod mirror;
 mod screens;
 mod xen;
 

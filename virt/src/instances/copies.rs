@@ -7,9 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use model::Uuid;
-use model::instance::launch::{
-    CopySight, CopyState, DiskLaunch, Launch, Replica, ReplicaKey,
-};
+use model::instance::launch::{CopySight, CopyState, DiskLaunch, Launch, Replica, ReplicaKey};
 use model::instance::state::Seen;
 use tokio::time::{sleep, timeout};
 
@@ -124,12 +122,7 @@ impl Instances {
     ///
     /// # Errors
     /// The run does not live here, or has no such disk.
-    pub async fn join(
-        &self,
-        uuid: Uuid,
-        run: u64,
-        order: Join,
-    ) -> Result<Joined, VirtError> {
+    pub async fn join(&self, uuid: Uuid, run: u64, order: Join) -> Result<Joined, VirtError> {
         let Join { disk, replica, key, is_new } = order;
         let turn = self.turn(uuid).await;
         let record = self.0.runs.lock().alive(uuid, run)?.clone();
@@ -169,6 +162,8 @@ impl Instances {
         self.see_copies(uuid, &guest).await?;
         let told = self.word(uuid)?;
         drop(turn);
+        let is_done = |copy: &CopySight| copy.disk == disk && copy.state == CopyState::InStep;
+        let percent = if told.1.copies.iter().any(is_done) { 100 } else { percent };
         Ok(Joined { told, percent, failed })
     }
 
@@ -189,11 +184,11 @@ impl Instances {
         {
             let mut fills = self.0.fills.lock();
             match ended {
-                Ok(()) => drop(fills.remove(&(uuid, disk))),
-                Err(why) => {
+                Err(why) if self.of(uuid, &guest).is_some() => {
                     tracing::warn!(instance = %record.name, %disk, why, "a copy was not filled");
                     fills.insert((uuid, disk), Fill::Failed(why));
                 }
+                Ok(()) | Err(_) => drop(fills.remove(&(uuid, disk))),
             }
         }
         // The guest must not stay held, whatever failed.
@@ -332,10 +327,9 @@ impl Instances {
 
     async fn copies_of(&self, record: &Record, guest: &Guest) -> Option<Vec<CopySight>> {
         let launch = record.launch.as_ref()?;
-        let is_filling = |disk| {
-            matches!(self.0.fills.lock().get(&(record.uuid, disk)), Some(Fill::Runs(_)))
-        };
-        mirror::sights(guest, launch, is_filling).await
+        let is_filling =
+            |disk| matches!(self.0.fills.lock().get(&(record.uuid, disk)), Some(Fill::Runs(_)));
+        mirror::sights(guest, launch, &record.copies, is_filling).await.ok()
     }
 
     /// Records how a guest stands to its other copies, until it has ended.
@@ -404,7 +398,8 @@ impl Instances {
         }
         if let Some((disk, why)) = mirror::own_complaint(guest, launch).await {
             let _turn = self.turn(record.uuid).await;
-            let why = Some(format!("the guest stands still: disk {disk} on this node fails: {why}"));
+            let why =
+                Some(format!("the guest stands still: disk {disk} on this node fails: {why}"));
             let now = self.of(record.uuid, guest).filter(|now| now.exit != why);
             return now.map_or(Ok(()), |now| self.put(Record { exit: why, ..now }).map(drop));
         }
@@ -421,7 +416,8 @@ impl Instances {
         let _turn = self.turn(uuid).await;
         let Some(record) = self.of(uuid, guest) else { return Ok(()) };
         let Some(launch) = record.launch.as_ref() else { return Ok(()) };
-        let is_filling = |(of, _): &(Uuid, Uuid), fill: &Fill| *of == uuid && matches!(fill, Fill::Runs(_));
+        let is_filling =
+            |(of, _): &(Uuid, Uuid), fill: &Fill| *of == uuid && matches!(fill, Fill::Runs(_));
         if self.0.fills.lock().iter().any(|(of, fill)| is_filling(of, fill)) {
             return Ok(());
         }

@@ -68,7 +68,9 @@ pub(crate) enum MirrorError {
     Failed(String),
     #[error("writing it makes no progress for {} s", .0.as_secs())]
     Stalled(Duration),
-    #[error("the guest writes more than can be copied: {0} bytes were left after {PASSES_MAX} passes")]
+    #[error(
+        "the guest writes more than can be copied: {0} bytes were left after {PASSES_MAX} passes"
+    )]
     Late(u64),
 }
 
@@ -201,26 +203,35 @@ async fn attach(guest: &Guest, keys: &Keys, other: &Other) -> Result<String, Mir
     // The connection keeps what it needs of it.
     tried(guest, vec![("object-del", json!({"id": creds}))]).await;
     added?;
-    let fits = look(guest, other.disk).await.and_then(|view| view.fits(&name).map_err(MirrorError::Unfit));
+    let fits =
+        look(guest, other.disk).await.and_then(|view| view.fits(&name).map_err(MirrorError::Unfit));
     if fits.is_err() {
         tried(guest, vec![("blockdev-del", json!({"node-name": name}))]).await;
     }
     fits.map(|()| name)
 }
 
-/// How the other copies of disks stand; none where QEMU does not tell.
+/// How the other copies of disks stand. A disk that QEMU does not know, or of which it tells something odd,
+/// stands as was `known`.
+///
+/// # Errors
+/// QEMU does not answer.
 pub(crate) async fn sights(
     guest: &Guest,
     launch: &Launch,
+    known: &[CopySight],
     is_filling: impl Fn(Uuid) -> bool,
-) -> Option<Vec<CopySight>> {
+) -> Result<Vec<CopySight>, QmpError> {
     let bad = guest.bad_nodes();
     let mut sights = Vec::new();
     for disk in mirrored(launch).map(|disk| disk.uuid) {
-        let view = look(guest, disk).await.ok()?;
-        sights.push(CopySight { disk, state: view.state(&bad, is_filling(disk)) });
+        match look(guest, disk).await {
+            Ok(view) => sights.push(CopySight { disk, state: view.state(&bad, is_filling(disk)) }),
+            Err(MirrorError::Monitor(error)) => return Err(error),
+            Err(_odd) => sights.extend(known.iter().find(|copy| copy.disk == disk).cloned()),
+        }
     }
-    Some(sights)
+    Ok(sights)
 }
 
 /// The complaint of QEMU about an own copy of a guest's disks, where there is one.

@@ -2,11 +2,10 @@
 
 use model::Uuid;
 use model::instance::disk::DiskMode;
-use model::instance::launch::{DiskLaunch, NicLaunch};
 use model::instance::disk::DiskPlace;
+use model::instance::launch::{DiskLaunch, NicLaunch};
 use serde_json::{Map, Value, json};
 
-use super::mirror::steps::mirrored;
 use super::plan::PlanError;
 use super::words::Filled;
 
@@ -49,6 +48,26 @@ pub(super) fn file_name(name: &str) -> String {
     format!("{name}f")
 }
 
+/// The name of the node that writes both copies of a disk.
+pub(super) fn quorum_name(disk: Uuid) -> String {
+    format!("{}q", node_name(disk))
+}
+
+/// The name of the content of the own copy.
+pub(super) fn local_name(disk: Uuid) -> String {
+    format!("{}l", node_name(disk))
+}
+
+/// The name of what stands for the other copy where that is not there.
+pub(super) fn stub_name(disk: Uuid) -> String {
+    format!("{}s", node_name(disk))
+}
+
+/// The begin of the names of other copies.
+pub(super) fn replicas_begin(disk: Uuid) -> String {
+    format!("{}r", node_name(disk))
+}
+
 /// The content of a drive under a name, as the nodes that are to be made in this order. Disks have
 /// parameters for their caches; other drives have none.
 pub(super) fn content(
@@ -81,6 +100,36 @@ pub(super) fn is_mirrored(disk: &DiskLaunch) -> bool {
 pub(super) fn disk_content(p: Filled<'_>, disk: &DiskLaunch, file: &str) -> Vec<Value> {
     let nodes = content(&node_name(disk.uuid), file, disk.mode == DiskMode::ReadOnly, Some(p));
     if is_mirrored(disk) { mirrored(disk.uuid, disk.size << 20, nodes) } else { nodes.into() }
+}
+
+/// The nodes of a mirrored disk whose other copy is not there, in the order in which they are made. It has
+/// this many bytes, and the nodes of a disk with one copy.
+fn mirrored(disk: Uuid, bytes: u64, [file, raw]: [Value; 2]) -> Vec<Value> {
+    let mut local = raw.clone();
+    local["node-name"] = local_name(disk).into();
+    // The file may have grown meanwhile: both children have the same size until the next start.
+    local["size"] = bytes.into();
+    let quorum = json!({"driver": "quorum", "node-name": quorum_name(disk), "vote-threshold": 2,
+        "read-pattern": "fifo", "children": [local_name(disk), stub_name(disk)]});
+    let mut top = raw;
+    top["file"] = quorum_name(disk).into();
+    vec![file, local, stub(disk, bytes), quorum, top]
+}
+
+/// The names that the nodes of a content may have, from the top down, which QEMU deletes in this order.
+pub(super) fn named(name: &str, nodes: &Value) -> Vec<String> {
+    let all = nodes.as_array().into_iter().flatten().filter_map(|node| node["node-name"].as_str());
+    let begin = format!("{name}r");
+    let replicas = all.filter(|node| node.starts_with(&begin)).map(str::to_owned);
+    let own = ["", "q", "s", "l"].map(|end| format!("{name}{end}"));
+    own.into_iter().chain(replicas).chain([file_name(name)]).collect()
+}
+
+/// What stands for the other copy of a disk: it swallows writes, and fails reads.
+pub(super) fn stub(disk: Uuid, bytes: u64) -> Value {
+    let nothing = json!({"driver": "null-co", "size": bytes, "read-zeroes": true});
+    json!({"driver": "blkdebug", "node-name": stub_name(disk), "image": nothing,
+        "inject-error": [{"event": "none", "iotype": "read", "errno": 5}]})
 }
 
 /// The device that shows a disk to its guest.

@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::guest::Guest;
-use super::mirror;
 use super::nics::Card;
 use super::parts::{self, Place, card_id, disk_id, file_name, net_id, node_name};
 use super::words::Filled;
@@ -300,7 +299,7 @@ fn present_of(name: &str, nodes: &Value) -> Vec<String> {
         all.any(|node| node["node-name"] == wanted.as_str())
     };
     match nodes.is_array() {
-        true => mirror::steps::named(name, nodes).into_iter().filter(is_there).collect(),
+        true => parts::named(name, nodes).into_iter().filter(is_there).collect(),
         false => vec![name.to_owned(), file_name(name)],
     }
 }

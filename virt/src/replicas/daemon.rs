@@ -81,9 +81,7 @@ fn words(uuid: Uuid, disks: &[DiskLaunch]) -> Vec<String> {
         "--object".to_owned(),
         format!("tls-creds-psk,id=key,endpoint=server,dir={DIRECTORY},verify-peer=on"),
         "--nbd-server".to_owned(),
-        format!(
-            "addr.type=fd,addr.str={listener},tls-creds=key,max-connections={CONNECTIONS_MAX}"
-        ),
+        format!("addr.type=fd,addr.str={listener},tls-creds=key,max-connections={CONNECTIONS_MAX}"),
     ];
     let mut option = |name: &str, value: Value| words.extend([name.to_owned(), value.to_string()]);
     for (number, (disk, descriptor)) in disks.iter().zip(FIRST_DESCRIPTOR + 3..).enumerate() {

@@ -70,9 +70,10 @@ pub(crate) fn judge(
         return Err(VirtError::Over { name: known.name.clone(), run, highest: known.run });
     }
     let is_served = |disk: &DiskLaunch| {
-        known.disks.iter().any(|had| {
-            (had.uuid, &had.place, had.size) == (disk.uuid, &disk.place, disk.size)
-        })
+        known
+            .disks
+            .iter()
+            .any(|had| (had.uuid, &had.place, had.size) == (disk.uuid, &disk.place, disk.size))
     };
     match known.serving {
         Serving::By { port, .. }
@@ -145,9 +146,7 @@ mod tests {
         let old = judge(Some(&known), 4, &disks, true);
         assert!(matches!(old, Err(VirtError::Over { run: 4, highest: 5, .. })), "{old:?}");
         let gone = Process { started: here().started + 1, ..here() };
-        for serving in
-            [Serving::Not, Serving::Begins, Serving::By { process: gone, port: 7 }]
-        {
+        for serving in [Serving::Not, Serving::Begins, Serving::By { process: gone, port: 7 }] {
             let known = served(5, serving);
             assert_eq!(judge(Some(&known), 5, &disks, true).unwrap(), Verdict::Begin);
         }

@@ -10,7 +10,9 @@ use model::instance::launch::CopyState;
 use model::{NodeName, Uuid};
 use serde_json::{Value, json};
 
-use crate::kvm::parts::{file_name, node_name};
+use crate::kvm::parts::{
+    file_name, local_name, node_name, quorum_name, replicas_begin, stub, stub_name,
+};
 
 /// The bitmap that notes changes while all of a copy is written. It says nothing of a copy that was not
 /// written to the end.
@@ -21,28 +23,10 @@ const BEHIND: &str = "behind:";
 /// each TiB of the disk.
 const GRANULARITY: u64 = 64 << 10;
 /// Commands that not every QEMU has: they are marked as unstable, or came late.
-pub(super) const COMMANDS: [&str; 3] =
-    ["x-blockdev-change", "x-debug-query-block-graph", "yank"];
+pub(super) const COMMANDS: [&str; 3] = ["x-blockdev-change", "x-debug-query-block-graph", "yank"];
 
 /// A command for QEMU.
 pub(super) type Command = (&'static str, Value);
-
-fn quorum_name(disk: Uuid) -> String {
-    format!("{}q", node_name(disk))
-}
-
-/// The name of the content of the own copy.
-pub(super) fn local_name(disk: Uuid) -> String {
-    format!("{}l", node_name(disk))
-}
-
-fn stub_name(disk: Uuid) -> String {
-    format!("{}s", node_name(disk))
-}
-
-fn replicas_begin(disk: Uuid) -> String {
-    format!("{}r", node_name(disk))
-}
 
 /// A new name for the content of the other copy. No two are the same, as QEMU may tell late of an old one.
 pub(super) fn replica_name(disk: Uuid) -> String {
@@ -53,35 +37,6 @@ pub(super) fn replica_name(disk: Uuid) -> String {
 /// The job that fills the other copy of a disk.
 pub(super) fn job(disk: Uuid) -> String {
     format!("fill-{disk}")
-}
-
-/// The nodes of a mirrored disk whose other copy is not there, in the order in which they are made. It has
-/// this many bytes, and the nodes of a disk with one copy.
-pub(in crate::kvm) fn mirrored(disk: Uuid, bytes: u64, [file, raw]: [Value; 2]) -> Vec<Value> {
-    let mut local = raw.clone();
-    local["node-name"] = local_name(disk).into();
-    // The file may have grown meanwhile: both children have the same size until the next start.
-    local["size"] = bytes.into();
-    let quorum = json!({"driver": "quorum", "node-name": quorum_name(disk), "vote-threshold": 2,
-        "read-pattern": "fifo", "children": [local_name(disk), stub_name(disk)]});
-    let mut top = raw;
-    top["file"] = quorum_name(disk).into();
-    vec![file, local, stub(disk, bytes), quorum, top]
-}
-
-/// The names that the nodes of a content may have, from the top down, which QEMU deletes in this order.
-pub(in crate::kvm) fn named(name: &str, nodes: &Value) -> Vec<String> {
-    let all = nodes.as_array().into_iter().flatten().filter_map(|node| node["node-name"].as_str());
-    let begin = format!("{name}r");
-    let replicas = all.filter(|node| node.starts_with(&begin)).map(str::to_owned);
-    let own = ["", "q", "s", "l"].map(|end| format!("{name}{end}"));
-    own.into_iter().chain(replicas).chain([file_name(name)]).collect()
-}
-
-fn stub(disk: Uuid, bytes: u64) -> Value {
-    let nothing = json!({"driver": "null-co", "size": bytes, "read-zeroes": true});
-    json!({"driver": "blkdebug", "node-name": stub_name(disk), "image": nothing,
-        "inject-error": [{"event": "none", "iotype": "read", "errno": 5}]})
 }
 
 /// A bitmap at the own copy.

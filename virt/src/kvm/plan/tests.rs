@@ -77,6 +77,20 @@ fn lines(launch: &Launch, host: Host) -> Vec<String> {
 }
 
 #[test]
+fn a_disk_with_another_copy_is_written_through_a_quorum() {
+    let mut launch = launch(&[]);
+    let path = "/srv/gantry/web1/disk0".to_owned();
+    launch.disks[0].place = DiskPlace::Mirror { path };
+    let lines = lines(&launch, HOST);
+    let about = ["-blockdev", "werror", "the disk"];
+    let lines = lines.iter().filter(|line| about.iter().any(|about| line.contains(about)));
+    insta::assert_snapshot!(lines.cloned().collect::<Vec<_>>().join("\n"));
+    launch.disks[0].mode = DiskMode::ReadOnly;
+    let refused = self::lines(&launch, HOST);
+    assert!(refused[0].contains("is writable"), "{refused:?}");
+}
+
+#[test]
 fn the_start_of_a_usual_guest() {
     insta::assert_snapshot!(lines(&launch(&[]), HOST).join("\n"));
 }
