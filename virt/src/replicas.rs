@@ -41,7 +41,7 @@ pub struct Copies {
     pub key: ReplicaKey,
 }
 
-/// The copies that this node serves. Whoever works on an instance's has the instance's turn.
+/// The copies that this node serves. A caller that works on an instance's has the instance's turn.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     directory: PathBuf,

@@ -146,7 +146,7 @@ impl Instances {
         let known = self.0.fills.lock().get(&(uuid, disk)).cloned();
         let (percent, failed) = match known {
             Some(Fill::Runs(percent)) => (percent, None),
-            // Whoever asks hears it once, and has it tried again by asking again.
+            // It is told once. The next question has it tried again.
             Some(Fill::Failed(why)) => {
                 self.0.fills.lock().remove(&(uuid, disk));
                 (0, Some(why))
@@ -252,7 +252,7 @@ impl Instances {
     async fn let_go(&self, guest: &Guest) -> Result<(), VirtError> {
         guest.ask("cont", serde_json::json!({})).await?;
         let mut standing = guest.standing();
-        // Where it is not seen in time, it is seen later.
+        // A later look sees it otherwise.
         drop(timeout(RUNS, standing.wait_for(|now| *now != Standing::Alive(Seen::Paused))).await);
         Ok(())
     }

@@ -132,7 +132,7 @@ impl Instances {
         let record = self.get(uuid).filter(|record| record.process == Some(guest.process()));
         let Some(record) = record.filter(Record::is_alive) else { return Ok(false) };
         let now = match now {
-            // Whoever had the turn may have had the guest stop and go on.
+            // The guest may have been stopped and let go meanwhile.
             Standing::Alive(_) => guest.standing().borrow().clone(),
             ended => ended,
         };

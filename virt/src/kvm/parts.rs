@@ -58,7 +58,7 @@ pub(super) fn local_name(disk: Uuid) -> String {
     format!("{}l", node_name(disk))
 }
 
-/// The name of what stands for the other copy where that is not there.
+/// The name of the stub for another copy that is not there.
 pub(super) fn stub_name(disk: Uuid) -> String {
     format!("{}s", node_name(disk))
 }
@@ -125,7 +125,7 @@ pub(super) fn named(name: &str, nodes: &Value) -> Vec<String> {
     own.into_iter().chain(replicas).chain([file_name(name)]).collect()
 }
 
-/// What stands for the other copy of a disk: it swallows writes, and fails reads.
+/// The stub for the other copy of a disk: it swallows writes, and fails reads.
 pub(super) fn stub(disk: Uuid, bytes: u64) -> Value {
     let nothing = json!({"driver": "null-co", "size": bytes, "read-zeroes": true});
     json!({"driver": "blkdebug", "node-name": stub_name(disk), "image": nothing,

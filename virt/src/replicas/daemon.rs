@@ -54,7 +54,7 @@ pub(super) struct Wanted<'a> {
     pub(super) user: (u32, u32),
 }
 
-/// One that runs, and may not be ready.
+/// A process that runs, and may not be ready.
 #[derive(Debug)]
 pub(super) struct Started {
     pub(super) child: Child,

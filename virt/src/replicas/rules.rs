@@ -35,7 +35,7 @@ pub(crate) enum Serving {
 }
 
 impl Served {
-    /// Whether a process may serve them. One that has ended does not.
+    /// Whether a process may serve them.
     pub(crate) fn is_live(&self) -> bool {
         match self.serving {
             Serving::Not => false,

@@ -104,7 +104,7 @@ pub(super) fn view(disk: Uuid, graph: &Value, nodes: &Value) -> Option<View> {
 pub(super) struct Fill {
     /// Whether all of it is written first.
     pub(super) is_whole: bool,
-    /// What a pass goes by.
+    /// The bitmap by which a pass goes.
     pub(super) bitmap: String,
     /// The commands before the first one.
     pub(super) first: Vec<Command>,
