@@ -67,7 +67,6 @@ pub(super) async fn served(
 pub(super) async fn start(context: &mut Context, launch: Launch) -> Result<(), Failure> {
     let config = context.config();
     let instance = config.instance(launch.name.as_str())?.as_ref().clone();
-    let node = instance.primary_node.clone();
     let fresh = fresh_copies(&config, &instance);
     let (mut replicas, mut not_served) = (BTreeMap::new(), Vec::new());
     for (other, disks) in fresh {

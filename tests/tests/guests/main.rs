@@ -11,6 +11,7 @@ use xtask::guest::rack::Rack;
 mod boot;
 mod cloud_init;
 mod confined;
+mod copies;
 mod debian;
 mod host_network;
 mod instances;
