@@ -10,7 +10,7 @@ use std::sync::Arc;
 use aws_lc_rs::hmac;
 use model::instance::launch::{DiskLaunch, Launch, Replica, ReplicaKey, Sight};
 use model::instance::{Disk, Instance};
-use model::{Code, Exception, NodeName, Uuid};
+use model::{Code, Exception, NodeName, Timestamp, Uuid};
 use rpc::calls::{InstanceStart, InstanceStop, ReplicaDrop, ReplicaServe};
 
 use super::agent::{self, NotDone};
@@ -281,4 +281,25 @@ pub(super) async fn written_alone(context: &mut Context, uuid: Uuid) -> Result<(
         Ok((all_stale(config, instance, now), ()))
     };
     context.transact(alone).await
+}
+
+/// The changes by which mirrored disks of an instance are those of the node that has copies of them. The one that
+/// it leaves has a stale copy, where its run did not end well.
+pub(super) fn handed_over(
+    config: &Config,
+    instance: &Instance,
+    (to, ended_well): (&NodeName, bool),
+    now: Timestamp,
+) -> Vec<ConfigChange> {
+    let own = &instance.primary_node;
+    let turned = |disk: &Disk| {
+        let mut after = disk.changed(now);
+        after.nodes = vec![to.clone(), own.clone()];
+        if !ended_well {
+            after.stale.insert(own.clone(), now);
+        }
+        ConfigChange::Disk(after)
+    };
+    let mirrored = config.disks_of(instance).filter(|disk| disk.place.template() == rules::MIRROR);
+    mirrored.map(|disk| turned(disk)).collect()
 }

@@ -6,12 +6,13 @@
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::instance::Instance;
-use model::instance::state::{AdminState, NodeState};
+use model::instance::state::{AdminState, NodeState, Seen};
 use model::opcode::InstanceFailover;
 use model::{Code, Exception, NodeName, Uuid};
 
+use super::copies::rules::MIRROR;
 use super::standing::node_state;
-use super::target::{TargetAsked, found};
+use super::target::{FAILOVER, TargetAsked, found};
 use super::{agent, copies, find, info, launch, power, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
@@ -54,7 +55,7 @@ impl LogicalUnit for InstanceFailover {
             target_node_uuid: self.target_node_uuid.as_deref(),
             iallocator: self.iallocator.as_deref(),
             ignore_ipolicy: self.ignore_ipolicy,
-            verb: "failover",
+            verb: FAILOVER,
         };
         let node = found(context, &config, instance, asked).await?;
         agent::check_hypervisor(context, &node, instance).await?;
@@ -82,30 +83,37 @@ pub(super) async fn carried(
     let instance = find::present(&config, uuid)?.clone();
     let source = instance.primary_node.clone();
     context.point_of_no_return().await?;
-    match node_state(&config, &source, context.contacts(), context.now()) {
+    let ended_well = match node_state(&config, &source, context.contacts(), context.now()) {
         NodeState::Offline => {
             let text = format!(
                 "Node {source} is offline: what lived there is taken for dead, as its operator says"
             );
             context.say(info(&text)).await;
+            false
         }
         NodeState::Up | NodeState::Down => {
             context.say("* shutting down instance on source node").await;
-            if let Err(not) = copies::stop(context, &source, &instance, (timeout_s, true)).await? {
-                return Err(not_proven(&instance, &source, &not.why).into());
+            match copies::stop(context, &source, &instance, (timeout_s, true)).await? {
+                Ok(sight) => sight.seen != Seen::Crashed,
+                Err(not) => return Err(not_proven(&instance, &source, &not.why).into()),
             }
         }
-    }
+    };
     let wish = instance.admin_state;
-    if wish != AdminState::Up {
-        let (now, target) = (context.now(), to);
-        return context
+    if wish != AdminState::Up || instance.disk_template == MIRROR {
+        let (now, target) = (context.now(), to.clone());
+        context
             .transact(move |config| {
                 let instance = find::present(config, uuid)?;
+                let mut changes = copies::handed_over(config, instance, (&target, ended_well), now);
                 let after = Instance { primary_node: target, run: None, ..instance.changed(now) };
-                Ok((vec![ConfigChange::Instance(after)], ()))
+                changes.push(ConfigChange::Instance(after));
+                Ok((changes, ()))
             })
-            .await;
+            .await?;
+    }
+    if wish != AdminState::Up {
+        return Ok(());
     }
     context.say(format!("* starting the instance on the target node {to}")).await;
     started(context, uuid, to).await
