@@ -154,8 +154,8 @@ impl Silence {
     fn of(port: u16) -> Option<Self> {
         let table = format!("gantry_test_{}", std::process::id());
         let text = format!(
-            "table inet {table} {{ chain quiet {{ type filter hook input priority 0; \
-             tcp dport {port} drop; tcp sport {port} drop; }} }}"
+            "table inet {table} {{\nchain quiet {{\ntype filter hook input priority 0\n\
+             tcp dport {port} drop\ntcp sport {port} drop\n}}\n}}\n"
         );
         let done = Command::new("nft").arg(text).output();
         done.is_ok_and(|done| done.status.success()).then_some(Self(table))
