@@ -109,6 +109,9 @@ fn an_agent_that_ends_amid_a_copy_leaves_a_guest_that_goes_on() {
         a.detach(GUEST, 1, vec![DISK]).await.unwrap();
         println!("detach from what hangs: {:?}", began.elapsed());
         pair.writes(5).await;
+        let why = pair.join_fails(&a, 1, pair.order(port, key(1))).await;
+        assert!(why.contains("cannot reach it"), "{why}");
+        pair.writes(5).await;
         // The agent that serves ended before it noted the process.
         b.shutdown().await;
         let record = pair.at("b", &format!("runs/served/{GUEST}.json"));
