@@ -240,7 +240,7 @@ impl Instances {
         }
         let released = if runs { self.let_go(guest).await } else { Ok(()) };
         tracing::info!(instance = %had.name, disk = %other.disk, held = ?since.elapsed(),
-            "the last part of a copy was written");
+            "a guest was held for the last part of a copy");
         let record = self.get(had.uuid).ok_or("the instance is gone")?;
         let replica = Some(other.replica.clone());
         let launch = match &done {
