@@ -106,6 +106,15 @@ impl Keys {
         is_short && std::fs::read(&path).is_ok_and(|has| has == text(key).as_bytes())
     }
 
+    /// Removes keys whose names begin so, which an earlier agent left.
+    pub(crate) fn clean(&self, begin: &str) {
+        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        for name in names.filter(|name| name.starts_with(begin)) {
+            self.remove(&name);
+        }
+    }
+
     /// Removes the key of a name.
     pub(crate) fn remove(&self, name: &str) {
         drop(Temporary(Placed(self.0.join(name))));
@@ -174,6 +183,9 @@ mod tests {
         );
         let mode = path.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o007, 0, "nobody else reads it");
+        drop(keys.put("join-b", &first, 7_000).unwrap());
+        keys.clean("join-");
+        assert!(!keys.has("join-b", &first) && keys.has("a", &first));
         drop(keys.put("a", &second, 7_000).unwrap().for_now());
         assert!(!dir.path().join("keys/a").exists());
         keys.remove("a");

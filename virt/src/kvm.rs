@@ -142,6 +142,7 @@ impl Kvm {
         let (nics, firmware) = (Nics::new(paths.nic_hook.clone()), paths.firmware.clone().into());
         let (directory, users) = (Arc::new(opened), users::Users::default());
         let (agent_program, keys) = (paths.agent.clone(), Keys::new(paths.keys.clone()));
+        keys.clean(mirror::JOINS);
         Ok(Self { storage, directory, nics, firmware, users, agent_program, keys, tasks })
     }
 

@@ -138,6 +138,11 @@ impl Qmp {
         self.changes.clone()
     }
 
+    /// Forgets complaints about some nodes.
+    pub(crate) fn forgive(&self, which: impl Fn(&str) -> bool) {
+        self.bad.lock().retain(|node, _| !which(node));
+    }
+
     /// Asks something.
     pub(crate) async fn ask(&self, command: &str, arguments: Value) -> Result<Value, QmpError> {
         self.ask_within(command, arguments, COMMAND).await

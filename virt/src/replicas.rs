@@ -100,6 +100,9 @@ impl Replicas {
                 daemon::kill_unnoted(served.uuid).map_err(failed("end", &replicas.program))?;
                 served.serving = Serving::Not;
             }
+            if !served.is_live() {
+                replicas.keys.remove(&key_name(served.uuid));
+            }
             replicas.put(served)?;
         }
         Ok(replicas)

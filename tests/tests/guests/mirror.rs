@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use model::instance::launch::{CopyState, DiskLaunch, Launch};
 use model::instance::state::Seen;
 use stdx::Clock;
-use virt::{Change, Copies, Instances, Order, Paths, Storage, VirtError};
+use virt::{Change, Copies, Instances, Join, Order, Paths, Storage, VirtError};
 
 use pair::{
     DISK, DISTANCE, GUEST, PLACES, SECOND, SIZE, is_lost, key, kill, run, sight, state, text, until,
@@ -179,6 +179,48 @@ fn a_guest_that_began_alone_fills_its_other_copy() {
             .open(pair.at("a", "copy"));
         a.snapshot(GUEST, 1, vec![(DISK, copy.unwrap())]).await.unwrap();
         assert_eq!(pair.at("a", "copy").metadata().unwrap().len(), SIZE << 20);
+        a.stop(GUEST, 1, Duration::ZERO, false).await.unwrap();
+        b.serve_no_more(GUEST, 1).await.unwrap();
+        assert!(pair.is_equal());
+    });
+}
+
+#[test]
+fn a_disk_that_is_plugged_in_gets_its_other_copy() {
+    run(async |pair| {
+        let (a, b) = (pair.agent("a"), pair.agent("b"));
+        pair.make_disks(&a, &b);
+        a.start(pair.launch(1, None)).await.unwrap();
+        pair.writes(5).await;
+        let second = pair.disk("a", SECOND, None);
+        a.storage().create(&second).unwrap();
+        b.storage().create(&pair.disk("b", SECOND, None)).unwrap();
+        let plug = || Change { disks: vec![second.clone()], ..Change::default() };
+        assert_eq!(a.plug(GUEST, 1, plug()).await.unwrap().1, []);
+        let disks = [DISK, SECOND].map(|disk| pair.disk("b", disk, None)).to_vec();
+        let copies = || Copies { disks: disks.clone(), ..pair.copies(1, key(1)) };
+        let port = b.serve(copies()).await.unwrap();
+        let mut left = vec![SECOND, DISK];
+        while let Some(disk) = left.pop() {
+            let order = Join { disk, ..pair.order(port, key(1)) };
+            let joined = a.join(GUEST, 1, order).await.unwrap();
+            assert_eq!(joined.failed, None);
+            if joined.percent < 100 {
+                left.insert(0, disk);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let copies_now = sight(&a).copies;
+        assert!(copies_now.iter().all(|copy| copy.state == CopyState::InStep), "{copies_now:?}");
+        pair.writes(5).await;
+        // It leaves with its copy, and nothing of it is left that would be in the way of the next one.
+        for _ in 0..2 {
+            let change = Change { without: vec![SECOND], ..Change::default() };
+            assert_eq!(a.plug(GUEST, 1, change).await.unwrap().1, []);
+            assert_eq!(state(&sight(&a)), CopyState::InStep);
+            assert_eq!(a.plug(GUEST, 1, plug()).await.unwrap().1, []);
+        }
+        pair.writes(5).await;
         a.stop(GUEST, 1, Duration::ZERO, false).await.unwrap();
         b.serve_no_more(GUEST, 1).await.unwrap();
         assert!(pair.is_equal());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use model::Uuid;
 use model::instance::launch::{CopySight, CopyState, DiskLaunch, Launch, Replica, ReplicaKey};
 use model::instance::state::Seen;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Instances, Told, refused};
 use crate::VirtError;
@@ -233,11 +233,14 @@ impl Instances {
             let finished = filling.finish().await;
             finished.map_err(|error: MirrorError| stdx::daemon::chain(&error))
         };
+        let since = Instant::now();
         let done = last.await;
         if done.is_err() {
             filling.abandon().await;
         }
         let released = if runs { self.let_go(guest).await } else { Ok(()) };
+        tracing::info!(instance = %had.name, disk = %other.disk, held = ?since.elapsed(),
+            "a guest was held for the last part of a copy");
         let record = self.get(had.uuid).ok_or("the instance is gone")?;
         let replica = Some(other.replica.clone());
         let launch = match &done {
@@ -376,7 +379,7 @@ impl Instances {
     }
 
     /// Finds out why a guest with mirrored disks stands still. QEMU told of it when it happened: where nobody
-    /// heard that, the guest's writes are repeated once, and it tells again.
+    /// heard that, the guest's writes are repeated, once in the agent's life, and it tells again.
     async fn look_at_errors(
         &self,
         record: &Record,
@@ -388,15 +391,15 @@ impl Instances {
             return Ok(());
         }
         if !mirror::is_stopped_by_error(guest).await? {
-            *asked_again = false;
             if record.exit.is_some() {
+                mirror::forgive_own(guest, launch);
                 let _turn = self.turn(record.uuid).await;
                 let now = self.of(record.uuid, guest);
                 return now.map_or(Ok(()), |now| self.put(Record { exit: None, ..now }).map(drop));
             }
             return Ok(());
         }
-        if let Some((disk, why)) = mirror::own_complaint(guest, launch).await {
+        if let Some((disk, why)) = mirror::own_complaint(guest, launch) {
             let _turn = self.turn(record.uuid).await;
             let why =
                 Some(format!("the guest stands still: disk {disk} on this node fails: {why}"));

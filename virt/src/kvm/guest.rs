@@ -93,6 +93,11 @@ impl Guest {
         self.0.qmp.bad_nodes()
     }
 
+    /// Forgets complaints about some nodes.
+    pub(crate) fn forgive(&self, which: impl Fn(&str) -> bool) {
+        self.0.qmp.forgive(which);
+    }
+
     /// Tells of what may have changed, as [`Qmp::changes`].
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.0.qmp.changes()

@@ -5,7 +5,6 @@
 
 pub(super) mod steps;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -25,8 +24,10 @@ use crate::keys::{Keys, USERNAME};
 use crate::qmp::QmpError;
 use steps::{Command, Fill, View};
 
-/// How long a node may take to accept a connection: more than a lost packet costs.
+/// How long a node may take to accept a connection and to greet: more than a lost packet costs.
 const CONNECT: Duration = Duration::from_secs(5);
+/// The first bytes of a server of disks (NBD's protocol, "Newstyle negotiation").
+const GREETING: [u8; 8] = *b"NBDMAGIC";
 /// A connection on which nothing was said for so long is tried, so often, at this distance: the kernel then
 /// finds out within 4 s that its other end is gone.
 const IDLE: Duration = Duration::from_secs(1);
@@ -44,6 +45,9 @@ const LAST_PASS: Duration = Duration::from_secs(5);
 const LAST_PASS_BYTES_MAX: u64 = 8 << 20;
 /// Passes until a guest is taken for one that writes more than can be copied.
 const PASSES_MAX: u32 = 30;
+
+/// The begin of the names of keys while QEMU reads them.
+pub(super) const JOINS: &str = "join-";
 
 /// Why the other copy of a disk was not joined.
 #[derive(Debug, thiserror::Error)]
@@ -154,7 +158,18 @@ async fn able(guest: &Guest) -> Result<(), MirrorError> {
 async fn connect(address: SocketAddr) -> Result<OwnedFd, MirrorError> {
     let failed = |error| MirrorError::Connect { address, error };
     let late = |_elapsed| std::io::Error::from(std::io::ErrorKind::TimedOut);
-    let connected = timeout(CONNECT, TcpStream::connect(address)).await;
+    // QEMU stands still while it waits for a greeting, and its guest with it: so it gets no connection before
+    // that is there.
+    let greeted = async {
+        let stream = TcpStream::connect(address).await?;
+        let mut begin = [0; GREETING.len()];
+        let said = stream.peek(&mut begin).await?;
+        if begin[..said] != GREETING {
+            return Err(std::io::Error::other("whatever answers there serves no disks"));
+        }
+        Ok(stream)
+    };
+    let connected = timeout(CONNECT, greeted).await;
     let stream = connected.map_err(late).and_then(|connected| connected).map_err(failed)?;
     let set = || {
         let socket = SockRef::from(&stream);
@@ -176,7 +191,7 @@ async fn attach(guest: &Guest, keys: &Keys, other: &Other) -> Result<String, Mir
     let connection = connect(other.replica.address).await?;
     let user = user_of(guest.process()).unwrap_or_default();
     // QEMU reads the key once. It has no path to it, so that it is given the directory.
-    let placed = stdx::aside(|| keys.put(&format!("join-{name}"), &other.key, user))?.for_now();
+    let placed = stdx::aside(|| keys.put(&format!("{JOINS}{name}"), &other.key, user))?.for_now();
     let given = guest.give("add-fd", json!({}), placed.open()?).await?;
     let (set, number) = (&given["fdset-id"], &given["fd"]);
     let creds = format!("key-{name}");
@@ -225,25 +240,32 @@ pub(crate) async fn sights(
     let bad = guest.bad_nodes();
     let mut sights = Vec::new();
     for disk in mirrored(launch).map(|disk| disk.uuid) {
+        let known = known.iter().find(|copy| copy.disk == disk);
         match look(guest, disk).await {
-            Ok(view) => sights.push(CopySight { disk, state: view.state(&bad, is_filling(disk)) }),
+            Ok(view) => {
+                let was = known.map(|copy| &copy.state);
+                sights.push(CopySight { disk, state: view.state(&bad, was, is_filling(disk)) });
+            }
             Err(MirrorError::Monitor(error)) => return Err(error),
-            Err(_odd) => sights.extend(known.iter().find(|copy| copy.disk == disk).cloned()),
+            Err(_odd) => sights.extend(known.cloned()),
         }
     }
     Ok(sights)
 }
 
 /// The complaint of QEMU about an own copy of a guest's disks, where there is one.
-pub(crate) async fn own_complaint(guest: &Guest, launch: &Launch) -> Option<(Uuid, String)> {
-    let bad: BTreeMap<String, String> = guest.bad_nodes();
-    for disk in mirrored(launch).map(|disk| disk.uuid) {
-        let view = look(guest, disk).await.ok()?;
-        if let Some((_, why)) = bad.iter().find(|(node, _)| view.is_own(node)) {
-            return Some((disk, why.clone()));
-        }
-    }
-    None
+pub(crate) fn own_complaint(guest: &Guest, launch: &Launch) -> Option<(Uuid, String)> {
+    let bad = guest.bad_nodes();
+    mirrored(launch).find_map(|disk| {
+        let (_, why) = bad.iter().find(|(node, _)| steps::is_own(disk.uuid, node))?;
+        Some((disk.uuid, why.clone()))
+    })
+}
+
+/// Forgets complaints about own copies: the guest writes them again.
+pub(crate) fn forgive_own(guest: &Guest, launch: &Launch) {
+    let is_own = |node: &str| mirrored(launch).any(|disk| steps::is_own(disk.uuid, node));
+    guest.forgive(is_own);
 }
 
 /// Whether a guest stands still as a write failed.

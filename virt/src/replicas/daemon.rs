@@ -16,6 +16,7 @@ use command_fds::{CommandFdExt as _, FdMapping};
 use model::Uuid;
 use model::instance::launch::DiskLaunch;
 use serde_json::{Value, json};
+use socket2::{SockRef, TcpKeepalive};
 use stdx::process::Process;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
@@ -30,6 +31,8 @@ use crate::{Storage, VirtError};
 const FIRST_DESCRIPTOR: i32 = 3;
 /// Connections that it has at the same time: one for each disk, and those that were refused and not closed yet.
 const CONNECTIONS_MAX: usize = 100;
+/// A connection on which nothing was said for so long is tried.
+const IDLE: Duration = Duration::from_secs(60);
 /// How long it may take to open its files and to listen: a machine that is busy takes a second.
 const READY: Duration = Duration::from_secs(20);
 /// Longest greeting of its monitor.
@@ -108,8 +111,11 @@ fn words(uuid: Uuid, disks: &[DiskLaunch]) -> Vec<String> {
 /// A socket that listens where all nodes may reach it, at a port that the kernel chooses.
 fn listen() -> io::Result<TcpListener> {
     // A node without IPv6 has no such addresses.
-    TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
-        .or_else(|_no_ipv6| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))
+    let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
+        .or_else(|_no_ipv6| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+    // Connections have it from their listener: those of nodes that are gone end.
+    SockRef::from(&listener).set_tcp_keepalive(&TcpKeepalive::new().with_time(IDLE))?;
+    Ok(listener)
 }
 
 /// Starts it.

@@ -74,12 +74,7 @@ pub(crate) const NEEDS: &[Need] = &[
     need("valgrind", VERSION, Installed("valgrind"), "counting instructions"),
     need("zsh", VERSION, Installed("zsh"), "its completions"),
     need("qemu-system-x86_64", VERSION, Installed("qemu-system-x86"), "machines that boot"),
-    need(
-        "qemu-storage-daemon",
-        VERSION,
-        Installed("qemu-utils"),
-        "copies of disks on other nodes",
-    ),
+    need("qemu-storage-daemon", VERSION, Installed("qemu-utils"), "copies of disks on other nodes"),
     need("swtpm", VERSION, Installed("swtpm"), "TPMs of guests"),
     need("objcopy", VERSION, Installed("binutils"), "unified kernel images"),
     need("xz", VERSION, Installed("xz-utils"), "modules of a kernel"),

@@ -109,6 +109,9 @@ fn an_agent_that_ends_amid_a_copy_leaves_a_guest_that_goes_on() {
         a.detach(GUEST, 1, vec![DISK]).await.unwrap();
         println!("detach from what hangs: {:?}", began.elapsed());
         pair.writes(5).await;
+        let why = pair.join_fails(&a, 1, pair.order(port, key(1))).await;
+        assert!(why.contains("cannot reach it"), "{why}");
+        pair.writes(5).await;
         // The agent that serves ended before it noted the process.
         b.shutdown().await;
         let record = pair.at("b", &format!("runs/served/{GUEST}.json"));
@@ -154,8 +157,8 @@ impl Silence {
     fn of(port: u16) -> Option<Self> {
         let table = format!("gantry_test_{}", std::process::id());
         let text = format!(
-            "table inet {table} {{ chain quiet {{ type filter hook input priority 0; \
-             tcp dport {port} drop; tcp sport {port} drop; }} }}"
+            "table inet {table} {{\nchain quiet {{\ntype filter hook input priority 0\n\
+             tcp dport {port} drop\ntcp sport {port} drop\n}}\n}}\n"
         );
         let done = Command::new("nft").arg(text).output();
         done.is_ok_and(|done| done.status.success()).then_some(Self(table))

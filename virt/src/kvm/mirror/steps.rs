@@ -47,6 +47,11 @@ struct Bitmap {
     count: u64,
 }
 
+/// Whether a node that QEMU complains of is the own copy of a disk, or lies below it.
+pub(super) fn is_own(disk: Uuid, node: &str) -> bool {
+    [local_name(disk), file_name(&node_name(disk))].iter().any(|own| own == node)
+}
+
 /// A mirrored disk, as QEMU has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct View {
@@ -126,11 +131,6 @@ impl View {
         self.in_quorum().map(|(_, node)| node.as_str()).next()
     }
 
-    /// Whether it is this node's, or what lies below it, that QEMU complains of.
-    pub(super) fn is_own(&self, node: &str) -> bool {
-        [local_name(self.disk), file_name(&node_name(self.disk))].iter().any(|own| own == node)
-    }
-
     /// Refuses a copy of another size.
     ///
     /// # Errors
@@ -146,14 +146,24 @@ impl View {
         }
     }
 
-    /// How the other copy stands; `bad` are the nodes that QEMU complained of.
-    pub(super) fn state(&self, bad: &BTreeMap<String, String>, is_filling: bool) -> CopyState {
+    /// How the other copy stands, that stood as it `was`; `bad` are the nodes that QEMU complained of.
+    ///
+    /// QEMU complains once. A copy that was lost is so until it is taken out.
+    pub(super) fn state(
+        &self,
+        bad: &BTreeMap<String, String>,
+        was: Option<&CopyState>,
+        is_filling: bool,
+    ) -> CopyState {
         let complaint = self.in_quorum().find_map(|(_, node)| bad.get(node));
         match (self.other(), complaint) {
             (Some(_), Some(why)) => CopyState::Lost(why.clone()),
             // There is a stub beside it: whoever put one of them in will take the other one out.
             (Some(_), None) if self.stubs().next().is_some() => CopyState::Alone,
-            (Some(_), None) => CopyState::InStep,
+            (Some(_), None) => match was {
+                Some(lost @ CopyState::Lost(_)) => lost.clone(),
+                _ => CopyState::InStep,
+            },
             (None, _) if is_filling => CopyState::Filling,
             (None, _) => CopyState::Alone,
         }

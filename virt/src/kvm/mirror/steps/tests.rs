@@ -82,10 +82,15 @@ fn the_state_follows_from_the_children_and_the_complaints() {
         (seen(&["l", "r1", "s"], &[], &[]), &bad, false, lost),
     ];
     for (view, bad, is_filling, wanted) in table {
-        assert_eq!(view.state(bad, is_filling), wanted, "{view:?}");
+        assert_eq!(view.state(bad, None, is_filling), wanted, "{view:?}");
     }
+    let lost = CopyState::Lost("an earlier agent heard why".to_owned());
     let view = seen(&["l", "r1"], &[], &[]);
-    assert!(view.is_own(&node("l")) && view.is_own(&node("f")) && !view.is_own(&node("r1")));
+    assert_eq!(view.state(&none, Some(&lost), false), lost);
+    assert_eq!(view.state(&none, Some(&CopyState::Filling), false), CopyState::InStep);
+    let without = seen(&["l", "s"], &[], &[]);
+    assert_eq!(without.state(&none, Some(&lost), false), CopyState::Alone);
+    assert!(["l", "f"].iter().all(|end| is_own(DISK, &node(end))) && !is_own(DISK, &node("r1")));
 }
 
 #[test]
