@@ -21,7 +21,7 @@ use stdx::Clock;
 use tokio::time::{Instant, sleep_until};
 
 use super::copies::rules::{Need, needs, other};
-use super::standing::{Stands, node_state};
+use super::standing::{DOWN_AFTER, Stands, node_state};
 use crate::agents::contacts::Contacts;
 use crate::config::Config;
 use crate::config::queue::{Published, Submitter};
@@ -82,14 +82,18 @@ impl InstanceKeeper {
         self.attempts.lock().orders(config, seen, |job| jobs.has_ended(job), now)
     }
 
-    /// The needs of copies of an instance's disks: nothing is filled on a node that does not answer.
+    /// The needs of copies of an instance's disks: nothing is filled on a node that does not answer, and until
+    /// it is known whether it does.
     fn needs(&self, config: &Config, instance: &Instance, stands: &Stands) -> Vec<Need> {
         let Some(sight) = &stands.sight else { return Vec::new() };
+        let now = self.now();
         let answers = |disk: &Uuid| {
-            let disk = config.disks.get(disk);
-            let node = disk.and_then(|disk| other(disk, &instance.primary_node));
+            let Some(disk) = config.disks.get(disk) else { return false };
+            let node = other(disk, &instance.primary_node);
             node.is_some_and(|node| {
-                node_state(config, node, &self.contacts, self.now()) == NodeState::Up
+                let since = disk.stale.get(node).copied().unwrap_or(now);
+                since.plus_seconds(DOWN_AFTER + 1) <= now
+                    && node_state(config, node, &self.contacts, now) == NodeState::Up
             })
         };
         let needs = needs(config, instance, sight).into_iter();

@@ -38,6 +38,13 @@ impl Pair {
         }
         let wire = Wire::new();
         let node = Node::begin(Some(&wire))?;
+        // Both listen at the same port, so neither may take all addresses.
+        let (cluster, address) = (&node.cluster, node.cluster.master.address.to_string());
+        cluster.kill_agent(&cluster.master);
+        let mut noded = cluster.noded(&cluster.master);
+        noded.args(["--rpc-address", &address, "--boot-address", &address]);
+        noded.args(["--boot-alias-port", "0", "--dhcp-address", &address]);
+        cluster.start(MASTER, noded);
         let second = node.cluster.host("n2");
         let pair = Self { node, second, wire };
         std::fs::create_dir_all(pair.disks()).unwrap();
