@@ -161,9 +161,14 @@ impl Replicas {
     pub(crate) async fn serve(&self, order: Copies) -> Result<u16, VirtError> {
         let known = self.get(order.uuid);
         let has_key = self.keys.has(&key_name(order.uuid), &order.key);
-        if let Verdict::Is(port) = judge(known.as_ref(), order.run, &order.disks, has_key)? {
-            return Ok(port);
-        }
+        let verdict = judge(known.as_ref(), order.run, &order.disks, has_key)?;
+        // A process that nobody uses may hang, or still have writes of a connection that was given up: they are
+        // not to come after those of the next one. So another process takes its place, and its port.
+        let had = match verdict {
+            Verdict::Is(port) if stdx::aside(|| daemon::is_used(port)) => return Ok(port),
+            Verdict::Is(port) => Some(port),
+            Verdict::Begin => None,
+        };
         stdx::aside(|| order.disks.iter().try_for_each(|disk| self.fits(disk)))?;
         if let Some(known) = known {
             self.end(known).await?;
@@ -173,7 +178,7 @@ impl Replicas {
         let boot_id = self.boot_id.clone();
         let served = Served { uuid, name, run, boot_id, disks, serving: Serving::Begins };
         self.put(served.clone())?;
-        match self.begin(&served, &key).await {
+        match self.begin(&served, &key, had).await {
             Ok((process, port)) => {
                 self.put(Served { serving: Serving::By { process, port }, ..served })?;
                 Ok(port)
@@ -195,7 +200,13 @@ impl Replicas {
         }
     }
 
-    async fn begin(&self, served: &Served, key: &ReplicaKey) -> Result<(Process, u16), VirtError> {
+    /// Starts a process, at the port that was `had` if that is free.
+    async fn begin(
+        &self,
+        served: &Served,
+        key: &ReplicaKey,
+        had: Option<u16>,
+    ) -> Result<(Process, u16), VirtError> {
         let user = kvm::shared_user()?;
         let mut started = stdx::aside(|| {
             let key = self.keys.put(&key_name(served.uuid), key, user.0)?;
@@ -208,6 +219,7 @@ impl Replicas {
                 key: &key,
                 log: self.path(served.uuid, "log"),
                 user,
+                port: had,
             })
         })?;
         let process = Process::of(started.child.id());

@@ -138,7 +138,7 @@ impl Instances {
             }
             CopyState::Alone | CopyState::Filling => {}
         }
-        let Some(guest) = self.guest_of(uuid) else {
+        let Some(guest) = self.real_guest(&record)? else {
             let launch = record.launch.clone().map(|had| with_replica(had, disk, Some(replica)));
             let copies = launch.as_ref().map(faked).unwrap_or_default();
             return in_step(self.put(Record { launch, copies, ..record })?);
@@ -165,6 +165,18 @@ impl Instances {
         let is_done = |copy: &CopySight| copy.disk == disk && copy.state == CopyState::InStep;
         let percent = if told.1.copies.iter().any(is_done) { 100 } else { percent };
         Ok(Joined { told, percent, failed })
+    }
+
+    /// The guest of QEMU that a run is; none where it is a fake one.
+    fn real_guest(&self, record: &Record) -> Result<Option<Guest>, VirtError> {
+        match self.guest_of(record.uuid) {
+            None if record.hypervisor() == Some("fake") => Ok(None),
+            None => {
+                let state = "it has no guest of QEMU".to_owned();
+                Err(VirtError::NotAlive { run: record.run(), state })
+            }
+            guest => Ok(guest),
+        }
     }
 
     /// Fills a copy, and notes how that ended.
@@ -288,7 +300,7 @@ impl Instances {
                 let (launch, _) = mirrored_disk(&record, disk)?;
                 lost.push((disk, launch.replica.as_ref().map(|replica| replica.node.clone())));
             }
-            let guest = instances.guest_of(uuid);
+            let guest = instances.real_guest(&record)?;
             if let Some(guest) = &guest {
                 let detached = mirror::detach(guest, &lost).await;
                 let why = |error: MirrorError| stdx::daemon::chain(&error);
@@ -340,8 +352,11 @@ impl Instances {
         let mut standing = guest.standing();
         let ended = standing.wait_for(|now| matches!(now, Standing::Ended(_)));
         let follow = async {
+            let mut was_told = false;
             while let Err(error) = self.settle(uuid, &guest).await {
-                tracing::warn!(%uuid, %error, "what an earlier agent left of a copy is not ended");
+                if !std::mem::replace(&mut was_told, true) {
+                    tracing::warn!(%uuid, %error, "an earlier agent's work on a copy is not ended");
+                }
                 sleep(AGAIN).await;
             }
             self.watch_copies(uuid, &guest).await;

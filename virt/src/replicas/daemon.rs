@@ -22,6 +22,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
+use super::rules::is_connected;
 use crate::confine::{Confinement, DIRECTORY};
 use crate::keys::{Placed, Rights, share};
 use crate::records::io as failed;
@@ -55,6 +56,8 @@ pub(super) struct Wanted<'a> {
     pub(super) log: PathBuf,
     /// Its user and group.
     pub(super) user: (u32, u32),
+    /// The port at which it is to listen, if that is free.
+    pub(super) port: Option<u16>,
 }
 
 /// A process that runs, and may not be ready.
@@ -108,11 +111,18 @@ fn words(uuid: Uuid, disks: &[DiskLaunch]) -> Vec<String> {
     words
 }
 
-/// A socket that listens where all nodes may reach it, at a port that the kernel chooses.
-fn listen() -> io::Result<TcpListener> {
-    // A node without IPv6 has no such addresses.
-    let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
-        .or_else(|_no_ipv6| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+/// A socket that listens where all nodes may reach it, at this port if it is free, or one that the kernel
+/// chooses.
+fn listen(port: Option<u16>) -> io::Result<TcpListener> {
+    let at = |port: u16| {
+        // A node without IPv6 has no such addresses.
+        TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
+            .or_else(|_no_ipv6| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
+    };
+    let listener = match port.map(at) {
+        Some(Ok(listener)) => listener,
+        _ => at(0)?,
+    };
     // Connections have it from their listener: those of nodes that are gone end.
     SockRef::from(&listener).set_tcp_keepalive(&TcpKeepalive::new().with_time(IDLE))?;
     Ok(listener)
@@ -128,7 +138,7 @@ pub(super) fn start(wanted: &Wanted<'_>) -> Result<Started, VirtError> {
         return Err(VirtError::NoStorageDaemon(program.to_owned()));
     }
     let (user, group) = wanted.user;
-    let listener = listen().map_err(failed("listen for", program))?;
+    let listener = listen(wanted.port).map_err(failed("listen for", program))?;
     let port = listener.local_addr().map_err(failed("listen for", program))?.port();
     let pair = StdStream::pair().map_err(failed("make a connection to", program));
     let (monitor, other_end) = pair?;
@@ -152,6 +162,14 @@ pub(super) fn start(wanted: &Wanted<'_>) -> Result<Started, VirtError> {
     with.map_err(|error| failed("give descriptors to", program)(io::Error::other(error)))?;
     let child = command.spawn().map_err(failed("start", program))?;
     Ok(Started { child, port, monitor, log: wanted.log.clone() })
+}
+
+/// Whether a run is connected to a port.
+pub(super) fn is_used(port: u16) -> bool {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
+    let reads = tables.iter().any(Result::is_ok);
+    // Where nobody tells, it is taken for used.
+    !reads || tables.iter().flatten().any(|table| is_connected(table, port))
 }
 
 /// Opens a disk, to which one user has rights then, or nobody but the agent.

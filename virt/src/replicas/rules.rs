@@ -85,6 +85,18 @@ pub(crate) fn judge(
     }
 }
 
+/// Whether somebody is connected to a port, by the text of `/proc/net/tcp` or `/proc/net/tcp6` (proc(5)). A
+/// connection that the other end has closed counts no more.
+pub(crate) fn is_connected(table: &str, port: u16) -> bool {
+    const ESTABLISHED: &str = "01";
+    let wanted = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (local, _other, state) = (words.next(), words.next(), words.next());
+        local.is_some_and(|local| local.ends_with(&wanted)) && state == Some(ESTABLISHED)
+    })
+}
+
 /// Looks whether a run may begin on this node; gives whether something has to end before.
 ///
 /// # Errors
@@ -163,5 +175,19 @@ mod tests {
         }
         assert!(!may_begin(Some(&served(5, Serving::Not)), 5).unwrap());
         assert!(!may_begin(None, 1).unwrap());
+    }
+
+    #[test]
+    fn connections_are_told_from_those_that_end() {
+        let line = |local: &str, state: &str| {
+            format!("   0: 00000000:{local} 0100007F:C350 {state} 00000000:00000000 00:00000000\n")
+        };
+        let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when\n";
+        let listens = format!("{head}{}", line("1F90", "0A"));
+        assert!(!is_connected(&listens, 8080));
+        assert!(is_connected(&format!("{listens}{}", line("1F90", "01")), 8080));
+        assert!(!is_connected(&format!("{listens}{}", line("1F90", "08")), 8080), "closed");
+        assert!(!is_connected(&format!("{listens}{}", line("1F91", "01")), 8080));
+        assert!(!is_connected("", 8080));
     }
 }

@@ -112,6 +112,15 @@ fn an_agent_that_ends_amid_a_copy_leaves_a_guest_that_goes_on() {
         let why = pair.join_fails(&a, 1, pair.order(port, key(1))).await;
         assert!(why.contains("cannot reach it"), "{why}");
         pair.writes(5).await;
+        // The copy is served again by another process at the same port, as nobody uses that one.
+        assert_eq!(b.serve(pair.copies(1, key(1))).await.unwrap(), port);
+        assert!(!hangs.is_alive());
+        pair.join(&a, 1, port).await;
+        pair.writes(5).await;
+        assert_eq!(b.serve(pair.copies(1, key(1))).await.unwrap(), port);
+        assert_eq!(state(&sight(&a)), CopyState::InStep, "the process that is used goes on");
+        a.detach(GUEST, 1, vec![DISK]).await.unwrap();
+        let hangs = pair.daemon();
         // The agent that serves ended before it noted the process.
         b.shutdown().await;
         let record = pair.at("b", &format!("runs/served/{GUEST}.json"));
