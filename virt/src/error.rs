@@ -54,6 +54,9 @@ pub enum VirtError {
     /// The hypervisor says no.
     #[error("the hypervisor cannot {what} instance {name}: {why}")]
     Refused { what: &'static str, name: InstanceName, why: String },
+    /// A run did not begin, as the copy of one of its disks on another node cannot be written.
+    #[error("cannot start instance {name}: {why}")]
+    Copy { name: InstanceName, why: String },
     /// The hypervisor of this version cannot do it at all.
     #[error("hypervisor {hypervisor} cannot {what} in this version")]
     NotYet { hypervisor: String, what: &'static str },

@@ -226,12 +226,15 @@ impl Kvm {
         });
         match begun.await {
             Ok(()) => Ok(guest),
-            Err(why) => {
+            Err(not) => {
                 guest
                     .end()
                     .await
-                    .map_err(|error| refused(format!("{why}; and it does not end: {error}")))?;
-                Err(refused(why))
+                    .map_err(|error| refused(format!("{not}; and it does not end: {error}")))?;
+                Err(match not {
+                    NotBegun::Refused(why) => refused(why),
+                    NotBegun::Copy(why) => VirtError::Copy { name: launch.name.clone(), why },
+                })
             }
         }
     }
@@ -352,7 +355,7 @@ async fn begin(
     password: Option<Secret<String>>,
     paused: bool,
     join: impl AsyncFnOnce() -> Result<(), String>,
-) -> Result<(), String> {
+) -> Result<(), NotBegun> {
     let gone = async {
         let mut standing = guest.standing();
         let ended = standing.wait_for(|now| matches!(now, Standing::Ended(_))).await;
@@ -364,16 +367,28 @@ async fn begin(
     let told = async {
         if let Some(password) = &password {
             let set = guest.ask("set_password", screen::with_password(password)).await;
-            set.map_err(|error| error.to_string())?;
+            set.map_err(|error| NotBegun::Refused(error.to_string()))?;
         }
-        join().await?;
+        join().await.map_err(NotBegun::Copy)?;
         let begin = if paused { "query-status" } else { "cont" };
-        guest.ask(begin, json!({})).await.map(drop).map_err(|error| error.to_string())
+        let begun = guest.ask(begin, json!({})).await;
+        begun.map(drop).map_err(|error| NotBegun::Refused(error.to_string()))
     };
     tokio::select! {
         answer = told => answer,
-        why = gone => Err(why),
+        why = gone => Err(NotBegun::Refused(why)),
     }
+}
+
+/// Why a guest did not begin.
+#[derive(Debug, thiserror::Error)]
+enum NotBegun {
+    /// It refuses, or it has ended.
+    #[error("{0}")]
+    Refused(String),
+    /// A copy of one of its disks cannot be joined.
+    #[error("{0}")]
+    Copy(String),
 }
 
 /// Finds out how this node can help its guests.

@@ -22,7 +22,10 @@ use super::Agent;
 const DIRECTORIES_MAX: usize = 16;
 
 pub(super) fn failed(error: &VirtError) -> Failure {
-    Failure::failed(chain(error))
+    match error {
+        VirtError::Copy { .. } => Failure::new(FailureKind::Copy, chain(error)),
+        _ => Failure::failed(chain(error)),
+    }
 }
 
 pub(super) fn seen(told: Result<(SightsKnown, Sight), VirtError>) -> Result<InstanceSeen, Failure> {

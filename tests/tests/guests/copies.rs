@@ -1,8 +1,6 @@
 //! Disks with a copy on a second node, by a whole cluster: a guest writes and counts while nodes are cut off
 //! and processes die.
 
-#![expect(clippy::print_stdout, reason = "times are looked at, and depend on the machine")]
-
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};

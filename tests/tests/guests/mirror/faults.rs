@@ -1,7 +1,5 @@
 //! Agents that end amid a copy, disks without room, and nodes that are silent.
 
-#![expect(clippy::print_stdout, reason = "times are looked at, and depend on the machine")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
