@@ -1,6 +1,6 @@
 //! Instances: what each opcode on them does, and what keeps them as they are to be.
 //!
-//! `find` finds them, [`standing`] says how one stands, and `launch` is what agents are given. `capacity` is
+//! `find` finds them, [`standing`] says how one stands, and `launch` is what agents are given, and `copies` what nodes with copies of disks are: [`resync`] has these filled. `capacity` is
 //! what nodes have room for, and [`allocator`] chooses among them. `devices` reads NICs and disks as clients
 //! send them, and `blueprint` makes the record of a new instance; `name` asks the resolver for its name. `agent` is the way to the node of one.
 //! Operating systems are in `os`, and `seed` is what a guest is told of itself. [`storage`] is that of nodes, `transfer` carries disks: [`relocate`] to another node, and [`backup`] into exports. [`create`], [`remove`],
@@ -14,6 +14,7 @@ pub mod batch;
 mod blueprint;
 mod capacity;
 pub mod console;
+mod copies;
 pub mod create;
 pub mod details;
 mod devices;
@@ -33,6 +34,7 @@ pub mod reinstall;
 pub mod relocate;
 pub mod remove;
 pub mod rename;
+pub mod resync;
 mod seed;
 pub mod standing;
 pub mod storage;

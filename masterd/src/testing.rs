@@ -143,6 +143,7 @@ pub(crate) fn sight(instance: &Instance) -> Sight {
         vcpus: 1,
         exit: None,
         guest: None,
+        copies: Vec::new(),
     }
 }
 

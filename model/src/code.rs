@@ -154,6 +154,8 @@ codes! {
         "A port of a switch is not as it is to be",
     InstanceKeepsDying "instance-keeps-dying"
         "An instance that is to run dies again and again",
+    CopyStale "copy-stale"
+        "A disk has one whole copy alone",
     MachineOff "machine-off"
         "A job was to switch a machine on, and did not see it on",
     MachineOverdue "machine-overdue"

@@ -141,6 +141,8 @@ paths! {
     query_socket = "run/gantry/query.sock", MASTER_USER, "0660";
     /// Lock of `masterd`: one for each machine.
     master_lock = "run/gantry/masterd.lock", MASTER_USER, "0644";
+    /// Keys by which nodes reach copies of disks on each other, on tmpfs alone.
+    replica_keys = "run/gantry/replicas", NODE_USER, "0700";
     /// Log files.
     log = "var/log/gantry", ROOT_USER, "0775";
     /// Log of `masterd`.

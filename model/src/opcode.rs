@@ -42,10 +42,10 @@ pub use input::{Input, OpInput, OpInputError};
 pub use instance::{
     BackupExport, BackupPrepare, BackupRemove, GroupEvacuate, InstanceActivateDisks,
     InstanceChangeGroup, InstanceConsole, InstanceCreate, InstanceDeactivateDisks,
-    InstanceFailover, InstanceGrowDisk, InstanceMigrate, InstanceMove, InstanceMultiAlloc,
-    InstanceReboot, InstanceRecreateDisks, InstanceReinstall, InstanceRemove, InstanceRename,
-    InstanceReplaceDisks, InstanceSetParams, InstanceShutdown, InstanceStartup, NodeEvacuate,
-    NodeMigrate, TestAllocator,
+    InstanceDetachCopies, InstanceFailover, InstanceGrowDisk, InstanceMigrate, InstanceMove,
+    InstanceMultiAlloc, InstanceReboot, InstanceRecreateDisks, InstanceReinstall, InstanceRemove,
+    InstanceRename, InstanceReplaceDisks, InstanceResync, InstanceSetParams, InstanceShutdown,
+    InstanceStartup, NodeEvacuate, NodeMigrate, TestAllocator,
 };
 pub use machine::{
     Clearable, DhcpSet, IpamSet, LeaseRelease, MachineAdd, MachineAwait, MachineBmcRemove,
@@ -364,6 +364,10 @@ opcodes! {
     "OP_INSTANCE_ACTIVATE_DISKS" InstanceActivateDisks -> Vec<(NodeName, String, Option<String>)>, Agents, Operator, [instance_name];
     /// Have the disks of an instance inactive.
     "OP_INSTANCE_DEACTIVATE_DISKS" InstanceDeactivateDisks -> (), Agents, Operator, [instance_name];
+    /// Record that copies of disks lack writes, which a run lost, and have it go on without them.
+    "OP_INSTANCE_DETACH_COPIES" InstanceDetachCopies -> (), Agents, Operator, [instance_name];
+    /// Have a run fill copies of its disks that lack writes; and record those that it has filled.
+    "OP_INSTANCE_RESYNC" InstanceResync -> (), Agents, Operator, [instance_name];
     /// Tell how the console of an instance is reached.
     "OP_INSTANCE_CONSOLE" InstanceConsole -> serde_json::Value, Master, Operator, [instance_name];
     /// Take a running instance to another node.

@@ -48,6 +48,7 @@ mod instance_calls;
 mod leaving;
 mod os_calls;
 mod renewal;
+mod replica_calls;
 mod switch_calls;
 
 /// Shows `masterd` of this machine who may call; the agent's own word on it is in its ledger.
@@ -464,6 +465,10 @@ impl Agent {
             Request::DiskImage(call) => answer(call, |call| self.disk_image(call)).await,
             Request::OsRun(call) => answer(call, |call| self.os_run(call, interrupt)).await,
             Request::DiskRemove(call) => answer(call, |call| self.disk_remove(call)).await,
+            Request::ReplicaServe(call) => answer(call, |call| self.replica_serve(call)).await,
+            Request::ReplicaDrop(call) => answer(call, |call| self.replica_drop(call)).await,
+            Request::ReplicaJoin(call) => answer(call, |call| self.replica_join(call)).await,
+            Request::ReplicaDetach(call) => answer(call, |call| self.replica_detach(call)).await,
             Request::DiskGrow(call) => answer(call, |call| self.disk_grow(call)).await,
             Request::DiskRename(call) => answer(call, |call| self.disk_rename(call)).await,
             Request::DiskSizes(call) => answer(call, |call| self.disk_sizes(call)).await,

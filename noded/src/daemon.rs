@@ -123,6 +123,7 @@ fn instances(settings: &Settings) -> Result<Instances, DaemonError> {
         firmware: layout.firmware_directories(),
         nic_hook: layout.nic_hook(),
         xl: layout.xl(),
+        keys: layout.replica_keys(),
         ..Paths::of(directory)
     };
     Ok(Instances::open(paths, boot, storage, settings.clock.clone())?)

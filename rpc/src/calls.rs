@@ -326,6 +326,14 @@ calls! {
         "os_run" OsRun -> (), Slow, Changes, Fails, Shared;
         /// Remove disks of an instance; those that are not there do no harm.
         "disk_remove" DiskRemove -> (), Normal, Changes, Fails, Shared;
+        /// Serve copies of disks to a run that lives on another node, and to no run below it.
+        "replica_serve" ReplicaServe -> ReplicaServed, Normal, Changes, Fails, Shared;
+        /// Serve copies of disks no more.
+        "replica_drop" ReplicaDrop -> (), Normal, Changes, Fails, Shared;
+        /// Have a run fill the other copy of a disk, and then write both.
+        "replica_join" ReplicaJoin -> ReplicaJoined, Normal, Changes, Fails, Shared;
+        /// Have a run go on without other copies of its disks.
+        "replica_detach" ReplicaDetach -> InstanceSeen, Normal, Changes, Fails, Shared;
         /// Make a disk larger, or look whether there is room.
         "disk_grow" DiskGrow -> (), Normal, Changes, Fails, Shared;
         /// Take disks to other paths of the same node.

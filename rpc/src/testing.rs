@@ -198,6 +198,10 @@ impl Agent for MemoryAgent {
             | Request::ExportSnapshot(_)
             | Request::ExportAbandon(_)
             | Request::ExportRemove(_)
+            | Request::ReplicaServe(_)
+            | Request::ReplicaDrop(_)
+            | Request::ReplicaJoin(_)
+            | Request::ReplicaDetach(_)
             | Request::DiskSizes(_) => refuse("runs no instances"),
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,

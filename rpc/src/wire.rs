@@ -142,6 +142,8 @@ failure_kinds! {
     Panicked = "panicked", 500;
     /// The one-time secret of an enrolment is wrong or void.
     Secret = "secret", 401;
+    /// A run did not begin, as the copy of one of its disks on another node cannot be written.
+    Copy = "copy", 424;
 }
 
 /// Why a call has no reply, as it crosses the wire.

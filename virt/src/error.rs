@@ -20,6 +20,24 @@ pub enum VirtError {
     /// The run does not live.
     #[error("run {run} of this instance does not live here: {state}")]
     NotAlive { run: u64, state: String },
+    /// Copies are served to a run of another node.
+    #[error(
+        "this node serves copies of disks of instance {name} to its run {served} on another node; run {run} \
+         cannot begin here"
+    )]
+    Serves { name: InstanceName, served: u64, run: u64 },
+    /// The program that serves copies is not here.
+    #[error("this node serves no copies of disks: there is no {0}; the package qemu-utils has it")]
+    NoStorageDaemon(PathBuf),
+    /// A copy that is to be served is not there.
+    #[error("there is no disk {path} on this node")]
+    NoDisk { path: String },
+    /// A copy has not the size of its disk.
+    #[error("disk {path} has {has} MiB on this node, where {wanted} MiB are wanted")]
+    DiskSize { path: String, has: u64, wanted: u64 },
+    /// The run has no such disk with another copy.
+    #[error("run {run} of instance {name} has no mirrored disk {disk}")]
+    NotMirrored { name: InstanceName, run: u64, disk: model::Uuid },
     /// The node has as many instances as it may.
     #[error("this node has {0} instances, which is the limit")]
     Full(usize),
@@ -36,6 +54,9 @@ pub enum VirtError {
     /// The hypervisor says no.
     #[error("the hypervisor cannot {what} instance {name}: {why}")]
     Refused { what: &'static str, name: InstanceName, why: String },
+    /// A run did not begin, as the copy of one of its disks on another node cannot be written.
+    #[error("cannot start instance {name}: {why}")]
+    Copy { name: InstanceName, why: String },
     /// The hypervisor of this version cannot do it at all.
     #[error("hypervisor {hypervisor} cannot {what} in this version")]
     NotYet { hypervisor: String, what: &'static str },

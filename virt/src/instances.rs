@@ -1,16 +1,17 @@
 //! The instances of this node: one thing at a time for each of them, each change durable before it is told.
-//! Guests of QEMU are in `guests`, and domains of Xen in `domains`.
+//! Guests of QEMU are in `guests`, and domains of Xen in `domains`; `copies` looks after copies of disks on
+//! other nodes.
 
+mod copies;
 mod domains;
 mod guests;
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use model::instance::launch::{Launch, OwnedRun, Sight, Sights, SightsKnown};
+use model::instance::launch::{Launch, OwnedRun, ReplicaKey, Sight, Sights, SightsKnown};
 use model::instance::parameters::Parameters;
 use model::instance::state::Seen;
 use model::{InstanceName, Timestamp, Uuid};
@@ -24,38 +25,17 @@ use crate::fake::{End, Fake};
 use crate::hypervisor::{CheckError, check, is_here};
 use crate::kvm::{self, Guest, Kvm};
 use crate::records::{Records, io};
+use crate::replicas::Replicas;
 use crate::runs::{Order, Record, Runs};
 use crate::xen::{Xen, Xl, is_xen};
-use crate::{Storage, VirtError};
-use guests::{moves, taken_over};
+use crate::{Paths, Storage, VirtError};
+pub use copies::{Join, Joined};
+use guests::{mirrors, moves, taken_over};
 
 /// Why a run of an earlier boot has ended.
 const NODE_RESTARTED: &str = "the node restarted";
 /// Why a run has ended that was not whole when the agent ended.
 const AGENT_ENDED: &str = "the agent ended while it began";
-
-/// The paths of a node that have to do with its instances.
-#[derive(Debug, Clone)]
-pub struct Paths {
-    /// The directory of their records.
-    pub records: PathBuf,
-    /// The directories with descriptors of firmware; a name in the first hides it in others.
-    pub firmware: Vec<PathBuf>,
-    /// The program that is told of cards, where there is one.
-    pub nic_hook: PathBuf,
-    /// The agent's own program, which confines others ([`crate::confine`]).
-    pub agent: PathBuf,
-    /// Xen's program `xl`, where it is there.
-    pub xl: PathBuf,
-}
-
-impl Paths {
-    /// Those of a node that has records alone.
-    pub fn of(records: PathBuf) -> Self {
-        let (nic_hook, xl) = (records.join("no-hook"), records.join("no-xl"));
-        Self { records, firmware: Vec::new(), nic_hook, agent: crate::confine::AGENT.into(), xl }
-    }
-}
 
 /// The instances of a node; clones share them.
 #[derive(Debug, Clone)]
@@ -75,6 +55,8 @@ struct Inner {
     /// The guests of QEMU that live.
     guests: Mutex<HashMap<Uuid, Guest>>,
     consoles: Consoles,
+    replicas: Replicas,
+    fills: copies::Fills,
     boot_id: String,
     clock: Clock,
     tasks: Tasks,
@@ -100,6 +82,7 @@ impl Instances {
         let records = Records::open(directory.clone())?;
         let tasks = Tasks::new();
         let kvm = Kvm::open(&paths, storage.clone(), tasks.clone())?;
+        let replicas = Replicas::open(&paths, boot_id.clone(), storage.clone(), tasks.clone())?;
         let xl = Xl::new(paths.xl.clone());
         let xen = Xen::new(xl, directory.clone(), storage, kvm.nics.clone());
         let now = Timestamp::from_micros(clock.now_micros());
@@ -143,6 +126,8 @@ impl Instances {
             xen,
             guests,
             consoles: Consoles::default(),
+            replicas,
+            fills: copies::Fills::default(),
             boot_id,
             clock,
             tasks,
@@ -189,19 +174,34 @@ impl Instances {
     /// # Errors
     /// It is not above the highest that was seen, another one lives, or the hypervisor says no.
     pub async fn start(&self, launch: Launch) -> Result<Told, VirtError> {
-        is_here(&launch.hypervisor, self.0.xen.xl().path())?;
-        let instances = self.clone();
-        self.to_its_end("start of an instance", async move { instances.begin(launch).await }).await
+        self.start_with(launch, None).await
     }
 
-    async fn begin(&self, launch: Launch) -> Result<Told, VirtError> {
+    /// Begins a run whose disks have other copies, with the key to them.
+    ///
+    /// # Errors
+    /// As [`Self::start`]; or a copy cannot be joined.
+    pub async fn start_with(
+        &self,
+        launch: Launch,
+        key: Option<ReplicaKey>,
+    ) -> Result<Told, VirtError> {
+        is_here(&launch.hypervisor, self.0.xen.xl().path())?;
+        mirrors(&launch)?;
+        let instances = self.clone();
+        let begin = async move { instances.begin(launch, key.as_ref()).await };
+        self.to_its_end("start of an instance", begin).await
+    }
+
+    async fn begin(&self, launch: Launch, key: Option<&ReplicaKey>) -> Result<Told, VirtError> {
         let _turn = self.turn(launch.uuid).await;
         let uuid = launch.uuid;
         let begin = self.0.runs.lock().begin(&launch, &self.0.boot_id, self.now())?;
         let Some(record) = begin else { return self.word(uuid) };
+        self.0.replicas.give_way(uuid, launch.run).await?;
         self.put(record.clone())?;
         let started = match launch.hypervisor.as_str() {
-            "kvm" => self.guest(&launch, &record).await,
+            "kvm" => self.guest(&launch, key, &record).await,
             xen if is_xen(xen) => self.domain(&launch, &record).await,
             _ => self.faked(&launch, &record).await,
         };
@@ -224,6 +224,7 @@ impl Instances {
 
     async fn faked(&self, launch: &Launch, record: &Record) -> Result<Told, VirtError> {
         let end = self.0.fake.start(&launch.name).await?;
+        let record = Record { copies: copies::faked(launch), ..record.clone() };
         let told = self.put(record.becomes(begun(launch), self.now()))?;
         self.end_by_itself(launch, end);
         Ok(told)
@@ -284,6 +285,7 @@ impl Instances {
             vcpus: 0,
             exit: None,
             guest: None,
+            copies: Vec::new(),
         };
         (known, sight)
     }
@@ -337,6 +339,7 @@ impl Instances {
         is_here(&launch.hypervisor, self.0.xen.xl().path())?;
         moves(&launch.hypervisor)?;
         let _turn = self.turn(launch.uuid).await;
+        self.0.replicas.give_way(launch.uuid, launch.run).await?;
         let place = format!("fake:{}", launch.uuid);
         self.0.fake.receive(&launch.name)?;
         let begin = self.0.runs.lock().begin(&launch, &self.0.boot_id, self.now())?;
@@ -363,11 +366,11 @@ impl Instances {
     }
 
     /// Does something to its end, whether or not the caller waits for it: a run must not stay half begun.
-    async fn to_its_end(
+    async fn to_its_end<T: Send + 'static>(
         &self,
         name: &'static str,
-        work: impl Future<Output = Result<Told, VirtError>> + Send + 'static,
-    ) -> Result<Told, VirtError> {
+        work: impl Future<Output = Result<T, VirtError>> + Send + 'static,
+    ) -> Result<T, VirtError> {
         let (reply, done) = oneshot::channel();
         self.0.tasks.spawn(name, async move {
             // Nobody may wait for it any more.

@@ -4,14 +4,15 @@
 //! `firmware` is found by its descriptors. The shell `spawn` starts it with open descriptors, as one of the
 //! `users` who may open nothing; `nics` makes its cards, and `tpm` runs beside it. A `guest` is one that
 //! lives: it is followed by its monitor and its process, and outlives the agent. `screen` lets viewers in,
-//! `size` gives it orders and `plug` other devices meanwhile, and `snapshot` copies its disks; `agent` is its
-//! own word.
+//! `size` gives it orders and `plug` other devices meanwhile, and `snapshot` copies its disks; [`mirror`] looks
+//! after their copies on other nodes. `agent` is its own word.
 
 mod agent;
 mod desktop;
 mod devices;
 mod firmware;
 mod guest;
+pub(crate) mod mirror;
 pub(crate) mod nics;
 mod parts;
 pub mod plan;
@@ -32,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
 
-use model::instance::launch::Launch;
+use model::instance::launch::{Launch, ReplicaKey};
 use model::instance::parameters::Parameters;
 use model::instance::state::Seen;
 use model::{InstanceName, Secret, Uuid};
@@ -40,6 +41,7 @@ use serde_json::json;
 use stdx::Tasks;
 use stdx::process::Process;
 
+use crate::keys::Keys;
 use crate::qmp::Qmp;
 use crate::records::io as failed;
 use crate::{Paths, Storage, VirtError};
@@ -50,6 +52,7 @@ use plan::{Host, PlanError};
 pub(crate) use plug::after;
 pub use plug::{Change, NotPlugged};
 use tpm::Tpm;
+pub(crate) use users::shared as shared_user;
 pub(crate) use words::Filled;
 
 /// The words that end a QEMU.
@@ -124,6 +127,7 @@ pub(crate) struct Kvm {
     users: users::Users,
     /// The program that confines others.
     agent_program: PathBuf,
+    pub(crate) keys: Keys,
     tasks: Tasks,
 }
 
@@ -137,8 +141,9 @@ impl Kvm {
         let opened = File::open(directory).map_err(failed("open the directory", directory))?;
         let (nics, firmware) = (Nics::new(paths.nic_hook.clone()), paths.firmware.clone().into());
         let (directory, users) = (Arc::new(opened), users::Users::default());
-        let agent_program = paths.agent.clone();
-        Ok(Self { storage, directory, nics, firmware, users, agent_program, tasks })
+        let (agent_program, keys) = (paths.agent.clone(), Keys::new(paths.keys.clone()));
+        keys.clean(mirror::JOINS);
+        Ok(Self { storage, directory, nics, firmware, users, agent_program, keys, tasks })
     }
 
     fn path(&self, uuid: Uuid, file: RunFile) -> PathBuf {
@@ -171,6 +176,7 @@ impl Kvm {
     pub(crate) async fn start(
         &self,
         launch: &Launch,
+        key: Option<&ReplicaKey>,
         began: impl FnOnce(Process) -> Result<(), VirtError>,
     ) -> Result<Guest, VirtError> {
         let refused =
@@ -215,14 +221,20 @@ impl Kvm {
         let screen = screen::serve(qmp.clone(), listener);
         let (guest, follow) = Guest::new(qmp, process, Seen::Starting, screen, reap);
         self.tasks.spawn("guest", follow);
-        match begin(&guest, password, launch.paused).await {
+        let begun = begin(&guest, password, launch.paused, || {
+            mirror::join_first(&guest, &self.keys, launch, key)
+        });
+        match begun.await {
             Ok(()) => Ok(guest),
-            Err(why) => {
+            Err(not) => {
                 guest
                     .end()
                     .await
-                    .map_err(|error| refused(format!("{why}; and it does not end: {error}")))?;
-                Err(refused(why))
+                    .map_err(|error| refused(format!("{not}; and it does not end: {error}")))?;
+                Err(match not {
+                    NotBegun::Refused(why) => refused(why),
+                    NotBegun::Copy(why) => VirtError::Copy { name: launch.name.clone(), why },
+                })
             }
         }
     }
@@ -342,7 +354,8 @@ async fn begin(
     guest: &Guest,
     password: Option<Secret<String>>,
     paused: bool,
-) -> Result<(), String> {
+    join: impl AsyncFnOnce() -> Result<(), String>,
+) -> Result<(), NotBegun> {
     let gone = async {
         let mut standing = guest.standing();
         let ended = standing.wait_for(|now| matches!(now, Standing::Ended(_))).await;
@@ -353,14 +366,29 @@ async fn begin(
     };
     let told = async {
         if let Some(password) = &password {
-            guest.ask("set_password", screen::with_password(password)).await?;
+            let set = guest.ask("set_password", screen::with_password(password)).await;
+            set.map_err(|error| NotBegun::Refused(error.to_string()))?;
         }
-        guest.ask(if paused { "query-status" } else { "cont" }, json!({})).await
+        join().await.map_err(NotBegun::Copy)?;
+        let begin = if paused { "query-status" } else { "cont" };
+        let begun = guest.ask(begin, json!({})).await;
+        begun.map(drop).map_err(|error| NotBegun::Refused(error.to_string()))
     };
     tokio::select! {
-        answer = told => answer.map(drop).map_err(|error| error.to_string()),
-        why = gone => Err(why),
+        answer = told => answer,
+        why = gone => Err(NotBegun::Refused(why)),
     }
+}
+
+/// Why a guest did not begin.
+#[derive(Debug, thiserror::Error)]
+enum NotBegun {
+    /// It refuses, or it has ended.
+    #[error("{0}")]
+    Refused(String),
+    /// A copy of one of its disks cannot be joined.
+    #[error("{0}")]
+    Copy(String),
 }
 
 /// Finds out how this node can help its guests.

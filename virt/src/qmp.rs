@@ -4,13 +4,15 @@
 //! An event is taken as "something changed": whoever follows a guest asks for its status then. So a lost
 //! event, or one that came while the agent was away, does no harm.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stdx::process::Process;
@@ -31,17 +33,27 @@ pub(crate) const COMMAND: Duration = Duration::from_secs(20);
 /// The pause before another try to reach it.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Events after which the status may be another one.
-const TELLING: [&str; 9] = [
+const TELLING: [&str; 10] = [
     "SHUTDOWN",
     "STOP",
     "RESUME",
     "BLOCK_IO_ERROR",
+    COMPLAINT,
     "GUEST_PANICKED",
     "WATCHDOG",
     "DEVICE_DELETED",
     "BALLOON_CHANGE",
     "JOB_STATUS_CHANGE",
 ];
+
+/// The event by which QEMU complains of one of several copies.
+const COMPLAINT: &str = "QUORUM_REPORT_BAD";
+/// Nodes of which complaints are kept: some for each disk of a guest. The names rise with no order, and those
+/// of nodes that are gone do no harm.
+const BAD_MAX: usize = 256;
+
+/// The nodes of which QEMU complained, each with its last complaint.
+type Bad = Arc<Mutex<BTreeMap<String, String>>>;
 
 /// A question that QEMU did not answer as was hoped.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +75,7 @@ pub(crate) struct Qmp {
     asks: mpsc::Sender<Ask>,
     /// Counts what may have changed the status.
     changes: watch::Receiver<u64>,
+    bad: Bad,
 }
 
 struct Ask {
@@ -82,8 +95,18 @@ struct Message {
     answer: Option<Value>,
     error: Option<Complaint>,
     event: Option<String>,
+    data: EventData,
     #[serde(rename = "QMP")]
     greeting: Option<Value>,
+}
+
+/// The parts of an event that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct EventData {
+    #[serde(rename = "node-name")]
+    node: Option<String>,
+    error: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -99,12 +122,25 @@ impl Qmp {
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (asks, asked) = mpsc::channel(WAITING_MAX);
         let (changed, changes) = watch::channel(0);
-        (Self { asks, changes }, serve(socket, process, asked, changed))
+        let bad = Bad::default();
+        let hears = Hears { changed, bad: Arc::clone(&bad) };
+        (Self { asks, changes, bad }, serve(socket, process, asked, hears))
+    }
+
+    /// The nodes of disks with several copies of which QEMU complained since the agent began, each with its
+    /// last complaint.
+    pub(crate) fn bad_nodes(&self) -> BTreeMap<String, String> {
+        self.bad.lock().clone()
     }
 
     /// Tells of what may have changed the status, and of each new connection.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
+    }
+
+    /// Forgets complaints about some nodes.
+    pub(crate) fn forgive(&self, which: impl Fn(&str) -> bool) {
+        self.bad.lock().retain(|node, _| !which(node));
     }
 
     /// Asks something.
@@ -152,18 +188,34 @@ impl Qmp {
     }
 }
 
-/// Talks with the monitor, again and again, until the process has ended or nobody asks any more.
-async fn serve(
-    socket: PathBuf,
-    process: Process,
-    mut asked: mpsc::Receiver<Ask>,
+/// The effects of events.
+struct Hears {
     changed: watch::Sender<u64>,
-) {
+    bad: Bad,
+}
+
+impl Hears {
+    fn event(&self, name: &str, data: EventData) {
+        if let (COMPLAINT, Some(node)) = (name, data.node) {
+            let mut bad = self.bad.lock();
+            if bad.len() >= BAD_MAX && !bad.contains_key(&node) {
+                bad.pop_first();
+            }
+            bad.insert(node, data.error.unwrap_or_else(|| "QEMU tells no reason".to_owned()));
+        }
+        if TELLING.contains(&name) {
+            self.changed.send_modify(|count| *count += 1);
+        }
+    }
+}
+
+/// Talks with the monitor, again and again, until the process has ended or nobody asks any more.
+async fn serve(socket: PathBuf, process: Process, mut asked: mpsc::Receiver<Ask>, hears: Hears) {
     while process.is_alive() && !asked.is_closed() {
         match greet(&socket).await {
             Ok((from, to)) => {
-                changed.send_modify(|count| *count += 1);
-                if let Err(error) = talk(from, to, &mut asked, &changed).await {
+                hears.changed.send_modify(|count| *count += 1);
+                if let Err(error) = talk(from, to, &mut asked, &hears).await {
                     tracing::debug!(socket = %socket.display(), %error, "the monitor's connection ended");
                 }
             }
@@ -194,7 +246,7 @@ async fn talk(
     from: BufReader<OwnedReadHalf>,
     mut to: OwnedWriteHalf,
     asked: &mut mpsc::Receiver<Ask>,
-    changed: &watch::Sender<u64>,
+    effects: &Hears,
 ) -> io::Result<()> {
     let mut waiting: HashMap<u64, oneshot::Sender<Result<Value, String>>> = HashMap::new();
     let mut number = 0;
@@ -214,7 +266,7 @@ async fn talk(
         loop {
             tokio::select! {
                 message = hears.recv() => match message {
-                    Some(message) => take(message, &mut waiting, changed),
+                    Some(message) => take(message, &mut waiting, effects),
                     None => return Ok(()),
                 },
                 ask = asked.recv() => {
@@ -257,12 +309,10 @@ async fn send(to: &mut OwnedWriteHalf, line: &[u8], descriptor: Option<OwnedFd>)
 fn take(
     message: Message,
     waiting: &mut HashMap<u64, oneshot::Sender<Result<Value, String>>>,
-    changed: &watch::Sender<u64>,
+    effects: &Hears,
 ) {
     if let Some(event) = message.event {
-        if TELLING.contains(&event.as_str()) {
-            changed.send_modify(|count| *count += 1);
-        }
+        effects.event(&event, message.data);
         return;
     }
     let Some(reply) = message.id.and_then(|id| waiting.remove(&id)) else { return };

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use model::instance::launch::{GuestFacts, Launch, OwnedRun, Sight, Sights, SightsKnown};
+use model::instance::launch::{
+    CopySight, GuestFacts, Launch, OwnedRun, Sight, Sights, SightsKnown,
+};
 use model::instance::state::Seen;
 use model::{InstanceName, Timestamp, Uuid};
 use serde::{Deserialize, Serialize};
@@ -57,6 +59,12 @@ pub struct Record {
     /// The words of its guest on itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestFacts>,
+    /// Its disks that have copies on other nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<CopySight>,
+    /// Whether the agent itself has its guest stand still, for the last part of a copy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
 }
 
 impl Record {
@@ -75,6 +83,8 @@ impl Record {
             exit: None,
             process: None,
             guest: None,
+            copies: Vec::new(),
+            held: false,
         }
     }
 
@@ -112,7 +122,7 @@ impl Record {
     #[must_use]
     pub fn ended(&self, seen: Seen, exit: Option<String>, now: Timestamp) -> Self {
         let ended = Self { incoming: false, memory: 0, exit, process: None, ..self.clone() };
-        Self { seen, since: now, guest: None, ..ended }
+        Self { seen, since: now, guest: None, copies: Vec::new(), held: false, ..ended }
     }
 
     fn sight(&self) -> Sight {
@@ -128,6 +138,7 @@ impl Record {
             vcpus: if is_alive { vcpus } else { 0 },
             exit: self.exit.clone(),
             guest: self.guest.clone(),
+            copies: self.copies.clone(),
         }
     }
 }
@@ -244,6 +255,8 @@ impl Runs {
             exit: None,
             process: None,
             guest: None,
+            copies: Vec::new(),
+            held: false,
             uuid,
         }))
     }

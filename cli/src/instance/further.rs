@@ -4,7 +4,7 @@ use clap::Subcommand;
 use model::opcode::instance::{Told, Withheld};
 use model::opcode::{
     InstanceActivateDisks, InstanceChangeGroup, InstanceConsole, InstanceDeactivateDisks,
-    InstanceReinstall, InstanceRename, OpCode,
+    InstanceReinstall, InstanceRename, InstanceResync, OpCode,
 };
 use serde_json::Value;
 
@@ -78,6 +78,14 @@ pub(crate) enum Further {
         /// Also where it runs.
         #[arg(short, long)]
         force: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Have a running instance fill copies of its disks that lack writes.
+    #[command(after_help = "The cluster does so by itself when the node of a copy answers.")]
+    Resync {
+        /// Its name.
+        name: String,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -169,6 +177,10 @@ impl Further {
             Self::DeactivateDisks { name, force, job } => {
                 let op = InstanceDeactivateDisks { instance_name: name, instance_uuid, force };
                 job.run(OpCode::InstanceDeactivateDisks(op), session).map(drop)
+            }
+            Self::Resync { name, job } => {
+                let op = InstanceResync { instance_name: name, instance_uuid };
+                job.run(OpCode::InstanceResync(op), session).map(drop)
             }
             Self::Console { name, show_cmd: true, job } => {
                 let op = InstanceConsole { instance_name: name, instance_uuid };

@@ -83,7 +83,7 @@ fn described(of: &Map<String, Value>, times: TimeForm) -> Vec<Entry> {
     if let Some(actual) = backend.as_object_mut() {
         actual.insert("memory".to_owned(), actual.get("maxmem").cloned().unwrap_or_default());
     }
-    let numbered = |key: &str, one: fn((usize, &Value)) -> Vec<Entry>| {
+    let numbered = |key: &str, one: &dyn Fn((usize, &Value)) -> Vec<Entry>| {
         Detail::List(list(key).iter().enumerate().map(one).map(Detail::Map).collect())
     };
     vec![
@@ -103,9 +103,9 @@ fn described(of: &Map<String, Value>, times: TimeForm) -> Vec<Entry> {
         Entry::new("Hypervisor", text("hypervisor")),
         Entry::new("Hypervisor parameters", merged(&value("hv_instance"), &value("hv_actual"))),
         Entry::new("Back-end parameters", merged(&value("be_instance"), &backend)),
-        Entry::new("NICs", numbered("nics", nic)),
+        Entry::new("NICs", numbered("nics", &nic)),
         Entry::new("Disk template", text("disk_template")),
-        Entry::new("Disks", numbered("disks", disk)),
+        Entry::new("Disks", numbered("disks", &|one| disk(one, times))),
     ]
 }
 
@@ -125,7 +125,7 @@ fn nic((place, nic): (usize, &Value)) -> Vec<Entry> {
     ]
 }
 
-fn disk((place, disk): (usize, &Value)) -> Vec<Entry> {
+fn disk((place, disk): (usize, &Value), times: TimeForm) -> Vec<Entry> {
     let text = |key: &str| python::text(disk.get(key).unwrap_or(&Value::Null));
     let mib = disk.get("size").and_then(Value::as_f64).unwrap_or_default();
     let mut entries = vec![Entry::new(
@@ -139,5 +139,25 @@ fn disk((place, disk): (usize, &Value)) -> Vec<Entry> {
     entries.push(Entry::new("logical_id", text("logical_id")));
     entries.push(Entry::new("name", text("name")));
     entries.push(Entry::new("UUID", text("uuid")));
+    for copy in disk.get("copies").and_then(Value::as_array).into_iter().flatten() {
+        let node = python::text(copy.get("node").unwrap_or(&Value::Null));
+        entries.push(Entry::new(format!("copy on {node}"), copy_state(copy, times)));
+    }
     entries
+}
+
+/// The state of another copy: by the record, and by the run where that says more.
+fn copy_state(copy: &Value, times: TimeForm) -> String {
+    let since = copy.get("stale_since").and_then(|since| times.date(since));
+    let run = copy.get("run").unwrap_or(&Value::Null);
+    let lost = run.get("lost").and_then(Value::as_str);
+    match (since, run.as_str(), lost) {
+        (_, _, Some(why)) => format!("lost: {why}"),
+        (None, _, None) => "in step".to_owned(),
+        (Some(since), Some("filling"), None) => {
+            format!("stale since {since}, being filled")
+        }
+        (Some(since), Some("in_step"), None) => format!("stale since {since}, filled"),
+        (Some(since), _, None) => format!("stale since {since}"),
+    }
 }

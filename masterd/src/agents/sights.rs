@@ -180,6 +180,7 @@ mod tests {
             vcpus: 0,
             exit: None,
             guest: None,
+            copies: Vec::new(),
         }
     }
 

@@ -22,6 +22,9 @@ pub const CALLERS_DEADLINE: u64 = 60;
 pub const UNSERVED_DEADLINE: u64 = 60;
 /// Seconds for which a host's network may differ from what was applied: a link that comes up takes less.
 pub const DRIFT_DEADLINE: u64 = 60;
+/// Seconds for which a copy of a disk may lack writes: a restart of its node's agent and the filling of what
+/// changed meanwhile take less.
+pub const STALE_DEADLINE: u64 = 300;
 /// Seconds for which the master's node may lack the master's address: time for some attempts to take
 /// it.
 pub const ADDRESS_DEADLINE: u64 = 10;
@@ -133,6 +136,8 @@ kinds! {
     PortFailed Warning, after 0;
     /// An instance does not stay alive.
     InstanceKeepsDying Warning, after 0;
+    /// A disk has one whole copy alone.
+    CopyStale Warning, after STALE_DEADLINE;
     /// A machine in service gives no sign of life any more, or many of an agent.
     MachineSilent Warning, after 0;
     /// Somebody guesses passwords.
@@ -199,6 +204,8 @@ subjects! {
     Switch(name: Word) => SwitchUnreached, "switch {name}";
     Port(key: PortKey) => PortFailed, "port {key}";
     Instance(name: InstanceName) => InstanceKeepsDying, "instance {name}";
+    /// An instance with copies of disks that lack writes.
+    StaleCopies(name: InstanceName) => CopyStale, "copies of {name}";
     /// A machine whose silence made it unreachable.
     SilentMachine(serial: Serial) => MachineSilent, "silent machine {serial}";
     /// Machines of an agent that are silent at the same time.

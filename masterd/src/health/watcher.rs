@@ -217,6 +217,7 @@ impl Watcher {
         let look = |switch: &Switch| self.switches.of(switch.name.as_str());
         let mut alarms = switches::find(config, look, self.now());
         alarms.extend(instances::find(config, &self.attempts.lock()));
+        alarms.extend(instances::stale_copies(config));
         alarms
     }
 

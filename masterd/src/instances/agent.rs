@@ -1,12 +1,10 @@
 //! The way to the node of an instance.
 
 use model::instance::Instance;
-use model::instance::launch::{DiskLaunch, Launch, Sight};
+use model::instance::launch::{DiskLaunch, Sight};
 use model::{Code, Exception, NodeName};
-use rpc::calls::{
-    DiskCreate, DiskRemove, HypervisorCheck, InstanceSeen, InstanceStart, InstanceStop,
-};
-use rpc::{Call, RpcError};
+use rpc::calls::{DiskCreate, DiskRemove, HypervisorCheck, InstanceSeen};
+use rpc::{Call, FailureKind, RpcError};
 use stdx::daemon::chain;
 
 use crate::units::{Context, Failure};
@@ -18,6 +16,8 @@ pub(super) struct NotDone {
     pub(super) why: String,
     /// Whether the agent said so: then nothing was done.
     pub(super) said: bool,
+    /// Whether a copy of a disk on another node is the cause.
+    pub(super) by_copy: bool,
 }
 
 impl NotDone {
@@ -40,11 +40,12 @@ pub(super) async fn call<C: Call>(
     let (config, behalf) = (context.config(), context.behalf());
     let Some(node) = config.nodes.get(node) else {
         let why = format!("node {node} is gone");
-        return Ok(Err(NotDone { why, said: true }));
+        return Ok(Err(NotDone { why, said: true, by_copy: false }));
     };
     let reply = context.agents().await?.call(node, call, behalf).await;
     Ok(reply.map_err(|error| NotDone {
         said: matches!(error, RpcError::Failed { .. } | RpcError::Offline { .. }),
+        by_copy: matches!(error, RpcError::Failed { kind: FailureKind::Copy, .. }),
         why: chain(&error),
     }))
 }
@@ -60,35 +61,6 @@ pub(super) async fn seen<C: Call<Reply = InstanceSeen>>(
         context.contacts().instances.note(node, known, sight.clone());
         sight
     }))
-}
-
-/// Begins a run that is committed.
-///
-/// # Errors
-/// It did not begin, or ended at once.
-pub(super) async fn start(context: &mut Context, launch: Launch) -> Result<(), Failure> {
-    let (name, config) = (launch.name.clone(), context.config());
-    let node = config.instance(name.as_str())?.primary_node.clone();
-    match seen(context, &node, InstanceStart { launch }).await? {
-        Ok(sight) if sight.seen.is_alive() => Ok(()),
-        Ok(sight) => {
-            let why = sight.exit.unwrap_or_else(|| format!("it is {}", sight.seen));
-            Err(Exception::exec(format!("Could not start instance {name}: {why}")).into())
-        }
-        Err(not) => Err(not.exception(&format!("Could not start instance {name}")).into()),
-    }
-}
-
-/// Ends what lives of an instance on a node.
-pub(super) async fn stop(
-    context: &mut Context,
-    node: &NodeName,
-    instance: &Instance,
-    timeout_s: u32,
-    forget: bool,
-) -> Result<Result<Sight, NotDone>, Failure> {
-    let (uuid, run) = (instance.uuid, instance.runs);
-    seen(context, node, InstanceStop { uuid, run, timeout_s, forget }).await
 }
 
 /// Looks whether the node's hypervisor takes an instance's parameters.

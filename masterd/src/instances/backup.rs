@@ -16,7 +16,7 @@ use rpc::calls::{
 };
 
 use super::transfer::{Place, carried};
-use super::{agent, failover, find, info, launch, power, remove, warning};
+use super::{agent, failover, find, info, launch, power, warning};
 use crate::config::Config;
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -95,7 +95,7 @@ impl LogicalUnit for BackupExport {
         context: &mut Context,
     ) -> Result<Exported, Failure> {
         let config = context.config();
-        let instance = remove::present(&config, uuid)?.clone();
+        let instance = find::present(&config, uuid)?.clone();
         let name = &instance.name;
         let was_alive = power::is_alive(context, &instance)?;
         context.point_of_no_return().await?;

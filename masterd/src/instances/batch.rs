@@ -9,7 +9,8 @@ use model::{Exception, NodeName, Uuid};
 
 use super::allocator::built_in::{Wish, choose};
 use super::allocator::{self, Allocator, Newcomer, Placed};
-use super::blueprint::{Blueprint, Making, asked};
+use super::blueprint::{Blueprint, Making, Nodes, asked};
+use super::create::second;
 use super::evacuate::{INSTANCES_MAX, Moves, all_shared, submitted};
 use super::warning;
 use crate::config::Config;
@@ -83,7 +84,9 @@ pub(super) fn placed(
             }
         };
         let made = node.cloned().and_then(|node| {
-            let (changes, _) = blueprint.on(&node, &op, &after, Making { seed, ..making })?;
+            let secondary = second(&op, &after, &blueprint, (&node, making.facts))?;
+            let nodes = Nodes { primary: &node, secondary };
+            let (changes, _) = blueprint.on(nodes, &op, &after, Making { seed, ..making })?;
             Ok((changes, node.name.clone()))
         });
         match made {

@@ -1,5 +1,7 @@
 //! Core: the record of a new instance, from what a client asks for.
 
+use std::collections::BTreeMap;
+
 use model::error::ErrorCode;
 use model::instance::disk::{Disk, DiskPlace};
 use model::instance::parameters::{BACKEND, Parameters, hypervisor, read};
@@ -10,9 +12,10 @@ use model::instance::{InstanceSettings, Nic};
 use model::node::Node;
 use model::opcode::InstanceCreate;
 use model::opcode::instance::CreateMode;
-use model::{Exception, InstanceName, JobId, MacAddress, Timestamp, Uuid};
+use model::{Exception, InstanceName, JobId, MacAddress, NodeName, Timestamp, Uuid};
 
 use super::capacity::{AllFacts, Extent, Share, broken, fits, may_host};
+use super::copies::rules::MIRROR;
 use super::devices::{self, Around, WantedDisk};
 use super::os;
 use crate::config::{Config, ConfigChange};
@@ -24,7 +27,7 @@ const CONSOLE_PORTS: std::ops::RangeInclusive<u16> = 11_000..=14_999;
 /// Hypervisors whose instances have one.
 const WITH_CONSOLE_PORT: [&str; 2] = ["kvm", "xen-hvm"];
 /// Disk templates that this version makes.
-const TEMPLATES: [&str; 3] = ["diskless", "file", "sharedfile"];
+const TEMPLATES: [&str; 4] = ["diskless", "file", "sharedfile", MIRROR];
 
 /// The surroundings in which a record is made.
 #[derive(Debug, Clone, Copy)]
@@ -193,7 +196,7 @@ fn disk_template(op: &InstanceCreate, settings: &InstanceSettings) -> Result<Str
 impl Blueprint {
     /// Its share of its node.
     pub(super) fn share(&self, settings: &InstanceSettings) -> Share {
-        let is_local = self.instance.disk_template == "file";
+        let is_local = ["file", MIRROR].contains(&self.instance.disk_template.as_str());
         let disk = self.disks.iter().map(|disk| disk.size).sum::<u64>();
         Share::of(&self.instance, settings, if is_local { disk } else { 0 })
     }
@@ -212,13 +215,24 @@ impl Blueprint {
         (self.share(settings), Some(extent).filter(|_| !op.ignore_ipolicy))
     }
 
-    /// The changes that reserve everything that it takes, on `node`; and the instance.
+    /// Whether its disks have copies on a second node.
+    pub(super) fn has_copies(&self) -> bool {
+        self.instance.disk_template == MIRROR
+    }
+
+    /// Its share of the node that has copies of its disks.
+    pub(super) fn share_of_copies(&self) -> Share {
+        let disk = self.disks.iter().map(|disk| disk.size).sum::<u64>();
+        Share { disk, ..Share::default() }
+    }
+
+    /// The changes that reserve everything that it takes, on these nodes; and the instance.
     ///
     /// # Errors
-    /// The node may not have it, or has no room; or a rule forbids it.
+    /// A node may not have it, or has no room; or a rule forbids it.
     pub(super) fn on(
         &self,
-        node: &Node,
+        Nodes { primary: node, secondary }: Nodes<'_>,
         op: &InstanceCreate,
         config: &Config,
         making: Making<'_>,
@@ -229,6 +243,11 @@ impl Blueprint {
         let (group, settings) = (config.group_of(node), config.settings_on(node));
         let facts = making.facts.get(&node.name).map(AsRef::as_ref);
         fits(config, node, facts, self.share(&settings), None)?;
+        if let Some(secondary) = secondary {
+            may_host(secondary, "secondary")?;
+            let facts = making.facts.get(&secondary.name).map(AsRef::as_ref);
+            fits(config, secondary, facts, self.share_of_copies(), None)?;
+        }
         let mut claims = Vec::new();
         let mut given: Vec<MacAddress> = Vec::new();
         for (turn, told) in (1_u128..).zip(&op.nics) {
@@ -248,10 +267,13 @@ impl Blueprint {
             instance.nics.push(wanted.nic);
         }
         let directory = directory(&instance, op.file_storage_dir.as_deref(), &settings);
+        let nodes: Vec<NodeName> =
+            [Some(node), secondary].into_iter().flatten().map(|node| node.name.clone()).collect();
         let disks: Vec<Disk> = (100_u128..)
             .zip(&self.disks)
             .map(|(turn, wanted)| {
-                made(wanted, &instance, &directory, (making.uuid(turn), making.now))
+                let place = Placed { directory: &directory, nodes: &nodes };
+                made(wanted, &instance, place, (making.uuid(turn), making.now))
             })
             .collect();
         instance.disks = disks.iter().map(|disk| disk.uuid).collect();
@@ -345,15 +367,35 @@ pub(super) fn directory(
     format!("{base}{}/{}", below.unwrap_or_default(), instance.name)
 }
 
+/// The nodes of a new instance.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Nodes<'n> {
+    pub(super) primary: &'n Node,
+    /// The one that has copies of its disks, where they have any.
+    pub(super) secondary: Option<&'n Node>,
+}
+
+/// The place of new disks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed<'p> {
+    pub(super) directory: &'p str,
+    /// That of the instance first; they count where not every node reaches the directory.
+    pub(super) nodes: &'p [NodeName],
+}
+
 /// A disk at its place.
 pub(super) fn made(
     wanted: &WantedDisk,
     instance: &Instance,
-    directory: &str,
+    Placed { directory, nodes }: Placed<'_>,
     (uuid, now): (Uuid, Timestamp),
 ) -> Disk {
-    let is_shared = instance.disk_template == "sharedfile";
     let path = format!("{directory}/{uuid}");
+    let (place, nodes) = match instance.disk_template.as_str() {
+        "sharedfile" => (DiskPlace::SharedFile { path }, Vec::new()),
+        MIRROR => (DiskPlace::Mirror { path }, nodes.to_vec()),
+        _ => (DiskPlace::File { path }, vec![instance.primary_node.clone()]),
+    };
     Disk {
         uuid,
         instance: Some(instance.uuid),
@@ -363,11 +405,9 @@ pub(super) fn made(
         mtime: now,
         size: wanted.size,
         mode: wanted.mode,
-        place: match is_shared {
-            true => DiskPlace::SharedFile { path },
-            false => DiskPlace::File { path },
-        },
-        nodes: if is_shared { Vec::new() } else { vec![instance.primary_node.clone()] },
+        place,
+        nodes,
+        stale: BTreeMap::new(),
         spindles: wanted.spindles,
         params: Parameters::new(),
     }

@@ -184,7 +184,9 @@ impl Extent {
             measures.disk_count = policy.std.disk_count;
         }
         let mut broken = policy.broken(measures, &self.disks);
-        if !policy.disk_templates.contains(template) {
+        // Policies have Ganeti's words alone, as its tools read them.
+        let counts_as = if template == super::copies::rules::MIRROR { "drbd" } else { template };
+        if !policy.disk_templates.iter().any(|allowed| allowed == counts_as) {
             let known = policy.disk_templates.join(", ");
             let text =
                 format!("Disk template {template} is not allowed (allowed templates: {known})");

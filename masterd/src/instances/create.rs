@@ -5,7 +5,7 @@ use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::instance::launch::DiskLaunch;
 use model::instance::state::AdminState;
-use model::instance::{Instance, Phase};
+use model::instance::{Disk, Instance, Phase};
 use model::node::Node;
 use model::opcode::InstanceCreate;
 use model::opcode::instance::CreateMode;
@@ -15,9 +15,10 @@ use rpc::calls::Volume;
 use super::allocator::built_in::{Wish, choose};
 use super::allocator::{self, Allocator, Newcomer};
 use super::backup::import::{Source, imported, named as named_export};
-use super::blueprint::{Blueprint, Making, asked, installs};
+use super::blueprint::{Blueprint, Making, Nodes, asked, installs};
+use super::capacity::AllFacts;
 use super::transfer::{Place, carried};
-use super::{agent, info, launch, name, os, remove, warning};
+use super::{agent, copies, find, info, launch, name, os, remove, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -30,9 +31,6 @@ fn named<'c>(op: &InstanceCreate, config: &'c Config) -> Result<Option<&'c Node>
     let node = op.pnode.as_deref().map(|name| config.node_with(name, uuid)).transpose()?;
     if node.is_some() && op.iallocator.as_ref().is_some_and(|name| !name.is_empty()) {
         return Err(wrong("Do not specify both, iallocator and node"));
-    }
-    if op.snode.is_some() {
-        return Err(wrong("disks of this template have no secondary node"));
     }
     Ok(node.map(AsRef::as_ref))
 }
@@ -100,8 +98,8 @@ impl LogicalUnit for InstanceCreate {
         // The name may be that of a record which goes first.
         if left.is_none() {
             chosen = by_program(op, context, &config, &blueprint).await?;
-            let node = placed(op, &config, &blueprint, making, chosen.as_ref())?;
-            let (_, instance) = blueprint.on(node, op, &config, making)?;
+            let nodes = placed(op, &config, &blueprint, making, chosen.as_ref())?;
+            let (_, instance) = blueprint.on(nodes, op, &config, making)?;
             let name = &blueprint.instance.name;
             name::check(name, op.name_check, op.ip_check && op.start).await?;
             if let Some(first) = blueprint.disks.first().filter(|_| installs(op)) {
@@ -110,7 +108,7 @@ impl LogicalUnit for InstanceCreate {
                 os::suits(context, asked).await?;
             }
             if !op.forthcoming {
-                agent::check_hypervisor(context, &node.name, &instance).await?;
+                agent::check_hypervisor(context, &nodes.primary.name, &instance).await?;
             }
         }
         Ok(CreatePlan { left, chosen, import })
@@ -132,25 +130,30 @@ impl LogicalUnit for InstanceCreate {
         context.say(format!("adding instance {name} to cluster config")).await;
         let instance = reserve(&op, context, chosen).await?;
         if op.pnode.is_none() {
-            let (name, node) = (&instance.name, &instance.primary_node);
-            let program = Allocator::program(op.iallocator.as_deref(), &context.config());
+            let config = context.config();
+            let (name, node) = (&instance.name, copies::nodes(&config, &instance).join(", "));
+            let program = Allocator::program(op.iallocator.as_deref(), &config);
             let by = program.map(|program| format!(" {program}")).unwrap_or_default();
             let text = format!("Selected nodes for instance {name} via iallocator{by}: {node}");
             context.say(info(&text)).await;
         }
         if instance.forthcoming {
-            return Ok(vec![instance.primary_node]);
+            return Ok(copies::nodes(&context.config(), &instance));
         }
         if !instance.disks.is_empty() {
             context.say("* creating instance disks...").await;
         }
         let (node, uuid) = (instance.primary_node.clone(), instance.uuid);
-        let (disks, wipe) = {
-            let config = context.config();
-            (launch::disks(&config, &instance), config.settings_of(&instance).prealloc_wipe_disks)
-        };
-        let made_disks = agent::make_disks(context, &node, disks.clone(), wipe).await?;
+        let config = context.config();
+        let wipe = config.settings_of(&instance).prealloc_wipe_disks;
+        let held: Vec<Disk> =
+            config.disks_of(&instance).map(|disk| disk.as_ref().clone()).collect();
+        let disks = launch::disks(&config, &instance);
+        let made_disks = copies::make_disks(context, &instance, &held, wipe).await?;
         let mut whole = made_disks.map_err(|not| not.exception("Can't create the disks"));
+        if whole.is_ok() && (installs(&op) || source.is_some()) {
+            copies::written_alone(context, uuid).await?;
+        }
         if whole.is_ok() && installs(&op) && !disks.is_empty() {
             whole = os::install(context, &instance, false).await?;
         }
@@ -165,9 +168,9 @@ impl LogicalUnit for InstanceCreate {
         let launch = context.transact(move |config| made(config, uuid, start, now)).await?;
         if let Some(launch) = launch {
             context.say("* starting instance...").await;
-            agent::start(context, launch).await?;
+            copies::start(context, launch).await?;
         }
-        Ok(vec![node])
+        Ok(copies::nodes(&context.config(), &instance))
     }
 }
 
@@ -216,8 +219,50 @@ async fn by_program(
     allocator::node_for(context, &program, &newcomer, group.map(AsRef::as_ref)).await.map(Some)
 }
 
-/// The node that the client names, the one that a program chose, or that of the built-in allocator.
+/// The nodes of an instance: the second one is named, or that of the built-in allocator.
 fn placed<'c>(
+    op: &InstanceCreate,
+    config: &'c Config,
+    blueprint: &Blueprint,
+    making: Making<'_>,
+    chosen: Option<&NodeName>,
+) -> Result<Nodes<'c>, Exception> {
+    let primary = placed_first(op, config, blueprint, making, chosen)?;
+    let secondary = second(op, config, blueprint, (primary, making.facts))?;
+    Ok(Nodes { primary, secondary })
+}
+
+/// The node that has copies of an instance's disks, where they have any: the named one, or that of the built-in
+/// allocator.
+///
+/// # Errors
+/// None may have them.
+pub(super) fn second<'c>(
+    op: &InstanceCreate,
+    config: &'c Config,
+    blueprint: &Blueprint,
+    (primary, facts): (&Node, &AllFacts),
+) -> Result<Option<&'c Node>, Exception> {
+    let named = op.snode.as_deref().map(|name| config.node_with(name, op.snode_uuid.as_deref()));
+    Ok(match named.transpose()? {
+        Some(_) if !blueprint.has_copies() => {
+            return Err(wrong("disks of this template have no secondary node"));
+        }
+        Some(named) if named.name == primary.name => {
+            return Err(wrong("The secondary node cannot be the primary node"));
+        }
+        Some(named) => Some(named.as_ref()),
+        None if blueprint.has_copies() => {
+            let (share, group) = (blueprint.share_of_copies(), Some(config.group_of(primary)));
+            let wish = Wish { share, extent: None, group, not: Some(primary) };
+            Some(choose(config, facts, wish)?.as_ref())
+        }
+        None => None,
+    })
+}
+
+/// The node that the client names, the one that a program chose, or that of the built-in allocator.
+fn placed_first<'c>(
     op: &InstanceCreate,
     config: &'c Config,
     blueprint: &Blueprint,
@@ -263,7 +308,7 @@ fn left_behind(
 /// Removes what an earlier try left.
 async fn clear(context: &mut Context, left: Uuid) -> Result<(), Failure> {
     let config = context.config();
-    let instance = remove::present(&config, left)?.clone();
+    let instance = find::present(&config, left)?.clone();
     context.say(info("Removing what an earlier job left of this instance")).await;
     context.point_of_no_return().await?;
     if let Err((what, not)) = remove::taken_away(context, &instance, 0).await? {
@@ -295,8 +340,8 @@ async fn reserve(
         let decide = move |config: &Config| {
             let making = Making { facts: &facts, job, now, seed };
             let blueprint = blueprint(&op, config, making)?;
-            let node = placed(&op, config, &blueprint, making, of_program.as_ref())?;
-            blueprint.on(node, &op, config, making)
+            let nodes = placed(&op, config, &blueprint, making, of_program.as_ref())?;
+            blueprint.on(nodes, &op, config, making)
         };
         match context.transact(decide).await {
             Err(Failure::Exception(error))
@@ -318,7 +363,7 @@ fn made(
     start: bool,
     now: model::Timestamp,
 ) -> Result<(Vec<ConfigChange>, Option<model::instance::launch::Launch>), Exception> {
-    let instance = remove::present(config, uuid)?;
+    let instance = find::present(config, uuid)?;
     let mut whole = Instance { phase: Phase::Ready, ..instance.clone() };
     let mut begins = None;
     if start {
@@ -350,7 +395,7 @@ fn removing(
     job: JobId,
     why: String,
 ) -> Result<(Vec<ConfigChange>, ()), Exception> {
-    let instance = remove::present(config, uuid)?;
+    let instance = find::present(config, uuid)?;
     let phase = Phase::Removing { job, why: Some(why) };
     Ok((vec![ConfigChange::Instance(Instance { phase, ..instance.clone() })], ()))
 }

@@ -59,7 +59,14 @@ fn described(row: &InstanceRow, only_static: bool) -> Value {
         false if instance.admin_state == AdminState::Up => "down",
         false => instance.admin_state.as_str(),
     });
-    let disks: Vec<Value> = (0..).zip(config.disks_of(instance)).map(disk).collect();
+    let disks: Vec<Value> =
+        (0..).zip(config.disks_of(instance)).map(|(place, one)| disk(row, place, one)).collect();
+    let others = row.others();
+    let groups: Vec<&Group> = others
+        .iter()
+        .filter_map(|node| config.nodes.get(node))
+        .map(|node| config.group_of(node))
+        .collect();
     let nics: Vec<Value> = instance.nics.iter().map(|one| nic(row, one)).collect();
     json!({
         "name": instance.name,
@@ -68,9 +75,9 @@ fn described(row: &InstanceRow, only_static: bool) -> Value {
         "pnode": instance.primary_node,
         "pnode_group_uuid": group.map(|group| &group.uuid),
         "pnode_group_name": group.map(|group: &Group| &group.name),
-        "snodes": [],
-        "snodes_group_uuids": [],
-        "snodes_group_names": [],
+        "snodes": others,
+        "snodes_group_uuids": groups.iter().map(|group| &group.uuid).collect::<Vec<_>>(),
+        "snodes_group_names": groups.iter().map(|group| &group.name).collect::<Vec<_>>(),
         "os": instance.os,
         "nics": nics,
         "disk_template": instance.disk_template,
@@ -90,8 +97,18 @@ fn described(row: &InstanceRow, only_static: bool) -> Value {
     })
 }
 
-fn disk((place, disk): (usize, &Arc<Disk>)) -> Value {
+fn disk(row: &InstanceRow, place: usize, disk: &Disk) -> Value {
+    let told = row.stands.sight.iter().flat_map(|sight| &sight.copies);
+    let state = told.filter(|copy| copy.disk == disk.uuid).map(|copy| &copy.state).next();
+    let others = disk.nodes.iter().filter(|node| **node != row.instance.primary_node);
+    let copies: Vec<Value> = others
+        .map(|node| {
+            let since = disk.stale.get(node).map(|since| seconds(*since));
+            json!({"node": node, "stale_since": since, "run": state})
+        })
+        .collect();
     json!({
+        "copies": copies,
         "iv_name": format!("disk/{place}"),
         "dev_type": disk.place.template(),
         "logical_id": disk.place.logical_id(),

@@ -11,9 +11,11 @@ use model::opcode::{
 use model::{Exception, NodeName, Uuid};
 use rpc::calls::{DiskGrow, DiskSizes};
 
+use super::agent::NotDone;
 use super::capacity::{Share, broken, fits, local_disk};
+use super::copies::rules::MIRROR;
 use super::modify::plug::plug;
-use super::{agent, find, launch, power, remove, warning};
+use super::{agent, copies, find, launch, power, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -54,10 +56,14 @@ impl LogicalUnit for InstanceGrowDisk {
             return Err(Exception::prereq(text, ErrorCode::WrongState).into());
         }
         has_room(self, context, &instance, (&disk, size))?;
-        let filled = launch::disk(&disk, &config.settings_of(&instance));
-        let look = DiskGrow { disk: filled, size, dry_run: true };
-        let looked = agent::call(context, &instance.primary_node, look).await?;
-        looked.map_err(|not| {
+        if disk.place.template() == MIRROR && power::is_alive(context, &instance)? {
+            let text = format!(
+                "Instance {} is running, and a disk with a copy grows while it does not in this version",
+                instance.name
+            );
+            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+        }
+        grown(context, &instance, (&disk, size), true).await?.map_err(|not| {
             let text = format!("Can't grow the disk: {}", not.why);
             Exception::prereq(text, ErrorCode::InsufficientResources)
         })?;
@@ -70,9 +76,7 @@ impl LogicalUnit for InstanceGrowDisk {
         context: &mut Context,
     ) -> Result<(), Failure> {
         context.point_of_no_return().await?;
-        let filled = launch::disk(&disk, &context.config().settings_of(&instance));
-        let grow = DiskGrow { disk: filled, size, dry_run: false };
-        let grown = agent::call(context, &instance.primary_node, grow).await?;
+        let grown = grown(context, &instance, (&disk, size), false).await?;
         grown.map_err(|not| not.exception("Could not grow the disk"))?;
         let (uuid, now) = (disk.uuid, context.now());
         context
@@ -93,6 +97,24 @@ impl LogicalUnit for InstanceGrowDisk {
         }
         Ok(())
     }
+}
+
+/// Makes a disk larger on every node that has it, or looks whether there is room.
+async fn grown(
+    context: &mut Context,
+    instance: &Instance,
+    (disk, size): (&Disk, u64),
+    dry_run: bool,
+) -> Result<Result<(), NotDone>, Failure> {
+    let disks = copies::by_node(&context.config(), instance, std::slice::from_ref(disk));
+    for (node, disks) in disks {
+        for disk in disks {
+            if let Err(not) = agent::call(context, &node, DiskGrow { disk, size, dry_run }).await? {
+                return Ok(Err(not));
+            }
+        }
+    }
+    Ok(Ok(()))
 }
 
 fn gone(disk: Uuid) -> Exception {
@@ -175,10 +197,8 @@ impl LogicalUnit for InstanceRecreateDisks {
         context: &mut Context,
     ) -> Result<(), Failure> {
         context.point_of_no_return().await?;
-        let settings = context.config().settings_of(&instance);
-        let node = instance.primary_node.clone();
-        let filled: Vec<_> = disks.iter().map(|disk| launch::disk(disk, &settings)).collect();
-        let made = agent::make_disks(context, &node, filled, settings.prealloc_wipe_disks).await?;
+        let wipe = context.config().settings_of(&instance).prealloc_wipe_disks;
+        let made = copies::make_disks(context, &instance, &disks, wipe).await?;
         Ok(made.map_err(|not| not.exception("Could not make the disks anew"))?)
     }
 }
@@ -257,7 +277,7 @@ impl LogicalUnit for InstanceActivateDisks {
 async fn active(context: &mut Context, uuid: Uuid, active: bool) -> Result<(), Failure> {
     context
         .transact(move |config| {
-            let instance = remove::present(config, uuid)?.clone();
+            let instance = find::present(config, uuid)?.clone();
             let after = Instance { disks_active: active, ..instance };
             Ok((vec![ConfigChange::Instance(after)], ()))
         })

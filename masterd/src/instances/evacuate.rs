@@ -19,8 +19,9 @@ use model::{Exception, NodeName};
 use super::allocator::built_in::{Wish, choose};
 use super::allocator::{self, Allocator};
 use super::capacity::{AllFacts, Extent, Share, sizes};
+use super::copies::rules::MIRROR;
 use super::power;
-use super::target::goes_anywhere;
+use super::target::{goes_anywhere, with_copies};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -75,6 +76,9 @@ fn elsewhere(
     groups: &[&Arc<Group>],
 ) -> Result<NodeName, Exception> {
     power::is_whole(instance)?;
+    if instance.disk_template == MIRROR {
+        return with_copies(config, instance).map(|node| node.name.clone());
+    }
     goes_anywhere(instance, "evacuation")?;
     let own = config.node(instance.primary_node.as_str())?;
     let settings = config.settings_on(own);
@@ -101,7 +105,8 @@ fn elsewhere(
 pub(super) fn job(instance: &Instance, node: &NodeName, failover: bool) -> Vec<OpInput> {
     let (instance_name, target_node) = (instance.name.to_string(), Some(node.to_string()));
     let instance_uuid = Some(instance.uuid.to_string());
-    let op = match failover || instance.admin_state != AdminState::Up {
+    let goes_still = instance.disk_template == MIRROR || instance.admin_state != AdminState::Up;
+    let op = match failover || goes_still {
         true => OpCode::InstanceFailover(InstanceFailover {
             instance_name,
             instance_uuid,

@@ -6,13 +6,14 @@
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::instance::Instance;
-use model::instance::state::{AdminState, NodeState};
+use model::instance::state::{AdminState, NodeState, Seen};
 use model::opcode::InstanceFailover;
 use model::{Code, Exception, NodeName, Uuid};
 
+use super::copies::rules::MIRROR;
 use super::standing::node_state;
-use super::target::{TargetAsked, found};
-use super::{agent, find, info, launch, power, remove, warning};
+use super::target::{FAILOVER, TargetAsked, found};
+use super::{agent, copies, find, info, launch, power, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
 
@@ -54,7 +55,7 @@ impl LogicalUnit for InstanceFailover {
             target_node_uuid: self.target_node_uuid.as_deref(),
             iallocator: self.iallocator.as_deref(),
             ignore_ipolicy: self.ignore_ipolicy,
-            verb: "failover",
+            verb: FAILOVER,
         };
         let node = found(context, &config, instance, asked).await?;
         agent::check_hypervisor(context, &node, instance).await?;
@@ -79,33 +80,40 @@ pub(super) async fn carried(
     timeout_s: u32,
 ) -> Result<(), Failure> {
     let config = context.config();
-    let instance = remove::present(&config, uuid)?.clone();
+    let instance = find::present(&config, uuid)?.clone();
     let source = instance.primary_node.clone();
     context.point_of_no_return().await?;
-    match node_state(&config, &source, context.contacts(), context.now()) {
+    let ended_well = match node_state(&config, &source, context.contacts(), context.now()) {
         NodeState::Offline => {
             let text = format!(
                 "Node {source} is offline: what lived there is taken for dead, as its operator says"
             );
             context.say(info(&text)).await;
+            false
         }
         NodeState::Up | NodeState::Down => {
             context.say("* shutting down instance on source node").await;
-            if let Err(not) = agent::stop(context, &source, &instance, timeout_s, true).await? {
-                return Err(not_proven(&instance, &source, &not.why).into());
+            match copies::stop(context, &source, &instance, (timeout_s, true)).await? {
+                Ok(sight) => sight.seen != Seen::Crashed,
+                Err(not) => return Err(not_proven(&instance, &source, &not.why).into()),
             }
         }
-    }
+    };
     let wish = instance.admin_state;
-    if wish != AdminState::Up {
-        let (now, target) = (context.now(), to);
-        return context
+    if wish != AdminState::Up || instance.disk_template == MIRROR {
+        let (now, target) = (context.now(), to.clone());
+        context
             .transact(move |config| {
-                let instance = remove::present(config, uuid)?;
+                let instance = find::present(config, uuid)?;
+                let mut changes = copies::handed_over(config, instance, (&target, ended_well), now);
                 let after = Instance { primary_node: target, run: None, ..instance.changed(now) };
-                Ok((vec![ConfigChange::Instance(after)], ()))
+                changes.push(ConfigChange::Instance(after));
+                Ok((changes, ()))
             })
-            .await;
+            .await?;
+    }
+    if wish != AdminState::Up {
+        return Ok(());
     }
     context.say(format!("* starting the instance on the target node {to}")).await;
     started(context, uuid, to).await
@@ -131,7 +139,7 @@ pub(super) async fn started(
     let now = context.now();
     let launch = context
         .transact(move |config| {
-            let instance = remove::present(config, uuid)?;
+            let instance = find::present(config, uuid)?;
             let mut after = Instance { primary_node: to.clone(), ..instance.changed(now) };
             after.disks_active = true;
             let after = after.with_next_run(to, now);
@@ -139,7 +147,7 @@ pub(super) async fn started(
             Ok((vec![ConfigChange::Instance(after)], launch))
         })
         .await?;
-    if let Err(failure) = agent::start(context, launch).await {
+    if let Err(failure) = copies::start(context, launch).await {
         context.say(warning("it did not start there; its record says that it is to run")).await;
         return Err(failure);
     }

@@ -14,6 +14,7 @@ use model::{NodeName, Timestamp};
 use serde_json::Value;
 
 use super::console::console;
+use super::copies;
 use super::standing::{Stands, node_state};
 use crate::agents::contacts::Contacts;
 use crate::config::Config;
@@ -127,6 +128,27 @@ impl InstanceRow {
     fn disks(&self, of_one: fn(&Disk) -> Cell) -> Cell {
         let one = |disk: &Arc<Disk>| of_one(disk).value().cloned().unwrap_or_default();
         Cell::normal(self.config.disks_of(&self.instance).map(one).collect::<Vec<Value>>())
+    }
+
+    /// Each copy of its disks that lacks writes.
+    fn stale(&self) -> Vec<String> {
+        let of = |(place, disk): (usize, &Arc<Disk>)| {
+            let nodes = disk.stale.keys();
+            nodes.map(|node| format!("disk/{place}@{node}")).collect::<Vec<String>>()
+        };
+        self.config.disks_of(&self.instance).enumerate().flat_map(of).collect()
+    }
+
+    /// The nodes that have copies of its disks.
+    pub(super) fn others(&self) -> Vec<NodeName> {
+        copies::others(&self.config, &self.instance).into_iter().cloned().collect()
+    }
+
+    fn groups_of_others(&self, of_group: fn(&Group) -> &String) -> Cell {
+        let others = copies::others(&self.config, &self.instance).into_iter();
+        let groups = others.filter_map(|node| self.config.nodes.get(node));
+        let named = groups.map(|node| of_group(self.config.group_of(node)).clone());
+        Cell::normal(named.collect::<Vec<String>>())
     }
 
     fn disk_sum(&self) -> u64 {
@@ -296,11 +318,11 @@ const SIMPLE: &[Field<InstanceRow>] = fields! {
     "serial_no", "SerialNo", Number, "Number of changes of the instance object",
         |r| Cell::normal(r.instance.serial_no);
     "snodes", "Secondary_Nodes", Other, "Secondary nodes",
-        |_| Cell::normal(Vec::<String>::new());
+        |r| json(&r.others());
     "snodes.group", "SecondaryNodesGroups", Other, "Groups of the secondary nodes",
-        |_| Cell::normal(Vec::<String>::new());
+        |r| r.groups_of_others(|group| &group.name);
     "snodes.group.uuid", "SecondaryNodesGroupsUUID", Other, "UUIDs of the groups of the secondary nodes",
-        |_| Cell::normal(Vec::<String>::new());
+        |r| r.groups_of_others(|group| &group.uuid);
     "status", "Status", Text, "Wanted and actual state in one word",
         InstanceRow::status;
     "tags", "Tags", Other, "Tags",
@@ -323,6 +345,8 @@ const OWN: &[Field<InstanceRow>] = fields! {
         InstanceRow::detail;
     "last_exit", "LastExit", Text, "Why it ended last",
         |r| Cell::optional(r.stands.sight.as_ref().and_then(|sight| sight.exit.clone()));
+    "stale_copies", "StaleCopies", Other, "Copies of its disks that lack writes, each with its node",
+        |r| Cell::normal(r.stale());
     "guest_hostname", "GuestName", Text, "What its guest calls itself, by the agent in it",
         |r| r.guest(|guest| Cell::optional(guest.hostname.clone()));
     "guest_ips", "GuestIPs", Other, "Addresses that its guest has, by the agent in it",

@@ -88,6 +88,14 @@ impl Config {
     }
 }
 
+/// The instance of this UUID, which a job holds the lock of.
+pub(super) fn present(config: &Config, uuid: Uuid) -> Result<&Instance, Exception> {
+    config.instance_of(uuid).map(AsRef::as_ref).ok_or_else(|| {
+        let text = format!("Instance {uuid} is gone");
+        Exception::prereq(text, ErrorCode::UnknownEntity)
+    })
+}
+
 /// The locks of an opcode on one instance: it exclusively, and its nodes, which are to stay what they are.
 ///
 /// # Errors

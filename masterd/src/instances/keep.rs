@@ -8,19 +8,20 @@ use std::time::Duration;
 
 use jobs::locks::{Level, LockName, Locks};
 use model::instance::Instance;
-use model::instance::state::AdminStateSource;
+use model::instance::state::{AdminStateSource, NodeState};
 use model::opcode::common::Unchanged;
 use model::opcode::instance::Timeout;
 use model::opcode::{
-    InstanceMigrate, InstanceRemove, InstanceRename, InstanceShutdown, InstanceStartup, OpCode,
-    OpInput, ReasonEntry,
+    InstanceDetachCopies, InstanceMigrate, InstanceRemove, InstanceRename, InstanceResync,
+    InstanceShutdown, InstanceStartup, OpCode, OpInput, ReasonEntry,
 };
-use model::{InstanceName, Timestamp};
+use model::{InstanceName, Timestamp, Uuid};
 use parking_lot::Mutex;
 use stdx::Clock;
 use tokio::time::{Instant, sleep_until};
 
-use super::standing::Stands;
+use super::copies::rules::{Need, needs, other};
+use super::standing::{DOWN_AFTER, Stands, node_state};
 use crate::agents::contacts::Contacts;
 use crate::config::Config;
 use crate::config::queue::{Published, Submitter};
@@ -31,6 +32,8 @@ use rules::{Attempts, InstanceStands, Order};
 const ROUND: Duration = Duration::from_secs(1);
 /// Least time between two looks: many sights that come at once are one look.
 const AT_LEAST: Duration = Duration::from_millis(50);
+/// The priority of a job for which a guest stands still: the most urgent that a submission may have.
+const URGENT: i32 = -10;
 /// The source of its jobs, in their reasons.
 const SOURCE: &str = "gantry:instances";
 
@@ -68,8 +71,10 @@ impl InstanceKeeper {
         let jobs = &self.published.jobs;
         let seen = |instance: &Instance| {
             let lock = LockName::member(Level::Instance, instance.name.as_str());
+            let stands = Stands::of(config, instance, &self.contacts, now);
             InstanceStands {
-                stands: Stands::of(config, instance, &self.contacts, now),
+                needs: self.needs(config, instance, &stands),
+                stands,
                 is_held: self.locks.is_exclusive(&lock),
                 is_unfinished: instance.is_unfinished(|job| jobs.has_ended(job)),
             }
@@ -77,14 +82,36 @@ impl InstanceKeeper {
         self.attempts.lock().orders(config, seen, |job| jobs.has_ended(job), now)
     }
 
+    /// The needs of copies of an instance's disks: nothing is filled on a node that does not answer, and until
+    /// it is known whether it does.
+    fn needs(&self, config: &Config, instance: &Instance, stands: &Stands) -> Vec<Need> {
+        let Some(sight) = &stands.sight else { return Vec::new() };
+        let now = self.now();
+        let answers = |disk: &Uuid| {
+            let Some(disk) = config.disks.get(disk) else { return false };
+            let node = other(disk, &instance.primary_node);
+            node.is_some_and(|node| {
+                let since = disk.stale.get(node).copied().unwrap_or(now);
+                since.plus_seconds(DOWN_AFTER + 1) <= now
+                    && node_state(config, node, &self.contacts, now) == NodeState::Up
+            })
+        };
+        let needs = needs(config, instance, sight).into_iter();
+        needs.filter(|(disk, need)| *need != Need::Join || answers(disk)).map(|(_, n)| n).collect()
+    }
+
     /// Submits the job of an order, which rests on the instance as it is now.
     async fn submit(&self, config: &Config, name: &InstanceName, order: Order) {
         let Some(instance) = config.instances.get(name) else { return };
         let why = order.to_string();
         let mut op = OpInput::new(opcode(instance, order));
-        let document = format!("instances/{name}");
-        let digest = config.digest(&document);
-        op.common.unchanged.push(Unchanged(document, digest));
+        if order == Order::DetachCopies {
+            op.common.priority = URGENT;
+        } else {
+            let document = format!("instances/{name}");
+            let digest = config.digest(&document);
+            op.common.unchanged.push(Unchanged(document, digest));
+        }
         let nanos = self.now().micros().saturating_mul(1_000);
         op.common.reason.push(ReasonEntry(SOURCE.to_owned(), why.clone(), nanos));
         let submitted = self.submitter.submit(vec![vec![op]], false, None).await;
@@ -146,6 +173,14 @@ fn opcode(instance: &Instance, order: Order) -> OpCode {
             new_name: instance.renaming.as_ref().map(ToString::to_string).unwrap_or_default(),
             name_check: false,
             ip_check: false,
+        }),
+        Order::DetachCopies => OpCode::InstanceDetachCopies(InstanceDetachCopies {
+            instance_name,
+            instance_uuid: Some(instance.uuid.to_string()),
+        }),
+        Order::Resync => OpCode::InstanceResync(InstanceResync {
+            instance_name,
+            instance_uuid: Some(instance.uuid.to_string()),
         }),
         Order::RemoveAgain => OpCode::InstanceRemove(InstanceRemove {
             instance_name,

@@ -19,6 +19,7 @@ pub(super) fn disk(disk: &Disk, settings: &InstanceSettings) -> DiskLaunch {
         size: disk.size,
         mode: disk.mode,
         params,
+        replica: None,
     }
 }
 

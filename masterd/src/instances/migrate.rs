@@ -11,7 +11,7 @@ use model::{Exception, NodeName, Uuid};
 use rpc::calls::{Finish, InstanceFinish, InstanceReceive, InstanceSend};
 
 use super::target::{TargetAsked, found};
-use super::{agent, failover, info, launch, power, relocate, remove, warning};
+use super::{agent, failover, find, info, launch, power, relocate, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
 
@@ -132,7 +132,7 @@ async fn moved(context: &mut Context, uuid: Uuid, to: NodeName, live: bool) -> R
     let (now, target) = (context.now(), to.clone());
     context
         .transact(move |config| {
-            let instance = remove::present(config, uuid)?;
+            let instance = find::present(config, uuid)?;
             let run = Run { number: run, node: target.clone(), since: now };
             let after = Instance { run: Some(run), primary_node: target, ..instance.changed(now) };
             Ok((vec![ConfigChange::Instance(after)], ()))
@@ -152,7 +152,7 @@ async fn prepared(
     let job = context.job();
     context
         .transact(move |config| {
-            let instance = remove::present(config, uuid)?;
+            let instance = find::present(config, uuid)?;
             let Some(from) = instance.run.clone() else {
                 let text = format!("Instance {} has no run that could move", instance.name);
                 return Err(Exception::prereq(text, ErrorCode::WrongState));
@@ -169,7 +169,7 @@ async fn prepared(
 async fn whole(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
     context
         .transact(move |config| {
-            let instance = remove::present(config, uuid)?;
+            let instance = find::present(config, uuid)?;
             let after = Instance { phase: Phase::Ready, ..instance.clone() };
             Ok((vec![ConfigChange::Instance(after)], ()))
         })
@@ -179,7 +179,7 @@ async fn whole(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
 /// Takes a move back that was not committed: the old run goes on.
 async fn taken_back(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
     let config = context.config();
-    let instance = remove::present(&config, uuid)?;
+    let instance = find::present(&config, uuid)?;
     let Phase::Moving { from, to, .. } = instance.phase.clone() else { return Ok(()) };
     let drop_there = InstanceFinish { uuid, run: instance.runs, finish: Finish::Drop };
     if let Err(not) = agent::seen(context, &to, drop_there).await? {
@@ -200,7 +200,7 @@ async fn taken_back(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
 /// Ends a move that was committed: the new run goes on, the old one ends.
 async fn finished(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
     let config = context.config();
-    let instance = remove::present(&config, uuid)?.clone();
+    let instance = find::present(&config, uuid)?.clone();
     let Phase::Moving { from, to, .. } = instance.phase.clone() else { return Ok(()) };
     let go = InstanceFinish { uuid, run: instance.runs, finish: Finish::Go };
     if let Err(not) = agent::seen(context, &to, go).await? {
@@ -224,7 +224,7 @@ async fn finished(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
 /// Brings a move to its end that a job left halfway.
 async fn cleaned(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
     let config = context.config();
-    let instance = remove::present(&config, uuid)?.clone();
+    let instance = find::present(&config, uuid)?.clone();
     if matches!(instance.phase, Phase::Copying { .. }) {
         let (name, node) = (&instance.name, &instance.primary_node);
         context

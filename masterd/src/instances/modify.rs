@@ -14,7 +14,7 @@ use model::{Exception, Uuid};
 use rpc::calls::{Control, InstanceControl};
 use serde_json::Value;
 
-use super::{agent, find, info, launch, power, remove};
+use super::{agent, copies, find, info, power};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 use decide::{Around, decide};
@@ -78,7 +78,7 @@ impl LogicalUnit for InstanceSetParams {
         context: &mut Context,
     ) -> Result<Vec<(String, Value)>, Failure> {
         let config = context.config();
-        let before = remove::present(&config, uuid)?.clone();
+        let before = find::present(&config, uuid)?.clone();
         let around = around(context, &before, &self);
         let plugs = around.plugs;
         let decided = decide(&self, &config, &before, &around)?;
@@ -96,7 +96,7 @@ impl LogicalUnit for InstanceSetParams {
         let plugged_alone = self.hvparams.is_empty() && self.osparams.is_empty();
         let (instance, added, mut changes) = context
             .transact(move |config| {
-                let instance = remove::present(config, uuid)?;
+                let instance = find::present(config, uuid)?;
                 let changed = decide(&self, config, instance, &around)?;
                 let told = (changed.instance.clone(), changed.added.clone(), changed.told.clone());
                 Ok((changed.changes(), told))
@@ -161,7 +161,9 @@ async fn taken_out(
         Err(not) => Err(not.exception(what).into()),
         Ok(failed) => match failed.into_iter().next() {
             None => Ok(()),
-            Some((_, why)) => Err(agent::NotDone { why, said: true }.exception(what).into()),
+            Some((_, why)) => {
+                Err(agent::NotDone { why, said: true, by_copy: false }.exception(what).into())
+            }
         },
     }
 }
@@ -172,9 +174,7 @@ async fn removed(
     instance: &Instance,
     disks: &[Disk],
 ) -> Result<(), Failure> {
-    let settings = context.config().settings_of(instance);
-    let filled = disks.iter().map(|disk| launch::disk(disk, &settings)).collect();
-    let done = agent::remove_disks(context, &instance.primary_node, filled).await?;
+    let done = copies::remove_disks(context, instance, disks).await?;
     done.map_err(|not| not.exception("Could not remove the disk").into())
 }
 
@@ -184,17 +184,15 @@ async fn created(
     instance: &Instance,
     disks: &[Disk],
 ) -> Result<(), Failure> {
-    let settings = context.config().settings_of(instance);
-    let filled: Vec<_> = disks.iter().map(|disk| launch::disk(disk, &settings)).collect();
-    let (node, wipe) = (instance.primary_node.clone(), settings.prealloc_wipe_disks);
-    let Err(not) = agent::make_disks(context, &node, filled, wipe).await? else { return Ok(()) };
+    let wipe = context.config().settings_of(instance).prealloc_wipe_disks;
+    let Err(not) = copies::make_disks(context, instance, disks, wipe).await? else { return Ok(()) };
     let failed = not.exception("Can't create the disk");
     removed(context, instance, disks).await?;
     let (uuid, gone): (Uuid, Vec<Uuid>) =
         (instance.uuid, disks.iter().map(|disk| disk.uuid).collect());
     context
         .transact(move |config| {
-            let mut after = remove::present(config, uuid)?.clone();
+            let mut after = find::present(config, uuid)?.clone();
             after.disks.retain(|disk| !gone.contains(disk));
             let gone = gone.into_iter().map(ConfigChange::DiskRemoved);
             Ok((gone.chain([ConfigChange::Instance(after)]).collect(), ()))

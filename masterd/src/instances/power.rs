@@ -2,10 +2,10 @@
 
 use jobs::locks::Level;
 use model::error::ErrorCode;
-use model::instance::launch::Launch;
+use model::instance::launch::{Launch, Sight};
 use model::instance::parameters::{BACKEND, hypervisor, read};
 use model::instance::settings::with_memory;
-use model::instance::state::{AdminState, AdminStateSource, NodeState};
+use model::instance::state::{AdminState, AdminStateSource, NodeState, Seen};
 use model::instance::{Instance, Phase};
 use model::opcode::instance::RebootType;
 use model::opcode::{InstanceReboot, InstanceShutdown, InstanceStartup};
@@ -13,8 +13,9 @@ use model::{Code, Exception, Timestamp, Uuid};
 use rpc::calls::{Control, InstanceControl};
 
 use super::capacity::{Share, fits};
+use super::copies::rules::all_stale;
 use super::standing::{Stands, node_state};
-use super::{agent, find, launch, remove, warning};
+use super::{agent, copies, find, launch, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -133,13 +134,13 @@ impl LogicalUnit for InstanceStartup {
 
     async fn exec(self, uuid: Uuid, context: &mut Context) -> Result<(), Failure> {
         let config = context.config();
-        let instance = remove::present(&config, uuid)?.clone();
+        let instance = find::present(&config, uuid)?.clone();
         let is_offline = is_offline(context, &instance);
         let lives = !is_offline && is_alive(context, &instance)?;
         let (now, op) = (context.now(), self.clone());
         let launch = context
             .transact(move |config| {
-                let instance = remove::present(config, uuid)?;
+                let instance = find::present(config, uuid)?;
                 let mut after = match self.no_remember {
                     true => instance.clone(),
                     false => wished(instance, AdminState::Up, AdminStateSource::Admin, now),
@@ -149,13 +150,19 @@ impl LogicalUnit for InstanceStartup {
                     return Ok((vec![ConfigChange::Instance(after)], None));
                 }
                 let node = after.primary_node.clone();
+                // A run that is not over did not end well.
+                let mut changes = match after.run {
+                    Some(_) => all_stale(config, &after, now),
+                    None => Vec::new(),
+                };
                 let after = after.with_next_run(node, now);
                 let launch = for_this_run(&op, config, &after)?;
-                Ok((vec![ConfigChange::Instance(after)], Some(launch)))
+                changes.push(ConfigChange::Instance(after));
+                Ok((changes, Some(launch)))
             })
             .await?;
         match launch {
-            Some(launch) => agent::start(context, launch).await,
+            Some(launch) => copies::start(context, launch).await,
             None if is_offline => {
                 context.say(warning("Primary node offline, marked instance as started")).await;
                 Ok(())
@@ -226,7 +233,7 @@ impl LogicalUnit for InstanceShutdown {
         let keeps = self.no_remember;
         let instance = context
             .transact(move |config| {
-                let instance = remove::present(config, uuid)?;
+                let instance = find::present(config, uuid)?;
                 let after = match keeps || instance.admin_state == AdminState::Offline {
                     true => instance.clone(),
                     false => wished(instance, AdminState::Down, source, now),
@@ -234,23 +241,30 @@ impl LogicalUnit for InstanceShutdown {
                 Ok((vec![ConfigChange::Instance(after.clone())], after))
             })
             .await?;
-        if is_offline(context, &instance) {
+        let ended_well = if is_offline(context, &instance) {
             context.say(warning("Primary node offline, marked instance as stopped")).await;
+            false
         } else {
-            stopped(context, &instance, self.timeout.0).await?;
-        }
-        over(context, uuid).await
+            stopped(context, &instance, self.timeout.0).await?.seen != Seen::Crashed
+        };
+        over(context, uuid, ended_well).await
     }
 }
 
 /// Commits that the run of an instance is over: its node has said so, or an operator that the node is off.
 /// Without that it may live, and nothing begins another run.
-async fn over(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
+async fn over(context: &mut Context, uuid: Uuid, ended_well: bool) -> Result<(), Failure> {
+    let now = context.now();
     context
         .transact(move |config| {
-            let instance = remove::present(config, uuid)?;
+            let instance = find::present(config, uuid)?;
+            let mut changes = match instance.run {
+                Some(_) if !ended_well => all_stale(config, instance, now),
+                _ => Vec::new(),
+            };
             let after = Instance { run: None, disks_active: false, ..instance.clone() };
-            Ok((vec![ConfigChange::Instance(after)], ()))
+            changes.push(ConfigChange::Instance(after));
+            Ok((changes, ()))
         })
         .await
 }
@@ -260,10 +274,10 @@ pub(super) async fn stopped(
     context: &mut Context,
     instance: &Instance,
     timeout_s: u32,
-) -> Result<(), Failure> {
+) -> Result<Sight, Failure> {
     let node = instance.primary_node.clone();
-    let done = agent::stop(context, &node, instance, timeout_s, false).await?;
-    done.map(drop).map_err(|not| {
+    let done = copies::stop(context, &node, instance, (timeout_s, false)).await?;
+    done.map_err(|not| {
         not.exception(&format!("Could not shutdown instance {}", instance.name)).into()
     })
 }
@@ -292,7 +306,7 @@ impl LogicalUnit for InstanceReboot {
 
     async fn exec(self, uuid: Uuid, context: &mut Context) -> Result<(), Failure> {
         let config = context.config();
-        let instance = remove::present(&config, uuid)?.clone();
+        let instance = find::present(&config, uuid)?.clone();
         let lives = is_alive(context, &instance)?;
         if lives && self.reboot_type == RebootType::Soft {
             context.point_of_no_return().await?;
@@ -303,20 +317,28 @@ impl LogicalUnit for InstanceReboot {
             return done.map(drop).map_err(|not| not.exception(&what).into());
         }
         context.point_of_no_return().await?;
-        if lives {
-            stopped(context, &instance, self.shutdown_timeout.0).await?;
-        }
+        let ended_well = match lives {
+            true => {
+                stopped(context, &instance, self.shutdown_timeout.0).await?.seen != Seen::Crashed
+            }
+            false => instance.run.is_none(),
+        };
         let now = context.now();
         let launch = context
             .transact(move |config| {
-                let instance = remove::present(config, uuid)?;
+                let instance = find::present(config, uuid)?;
                 let after = wished(instance, AdminState::Up, AdminStateSource::Admin, now);
                 let node = after.primary_node.clone();
+                let mut changes = match ended_well {
+                    true => Vec::new(),
+                    false => all_stale(config, &after, now),
+                };
                 let after = Instance { disks_active: true, ..after }.with_next_run(node, now);
                 let launch = launch::launch(config, &after);
-                Ok((vec![ConfigChange::Instance(after)], launch))
+                changes.push(ConfigChange::Instance(after));
+                Ok((changes, launch))
             })
             .await?;
-        agent::start(context, launch).await
+        copies::start(context, launch).await
     }
 }

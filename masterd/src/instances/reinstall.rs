@@ -5,7 +5,8 @@ use model::instance::Instance;
 use model::opcode::InstanceReinstall;
 use model::{Exception, Uuid};
 
-use super::{find, os, power, remove};
+use super::copies::rules::all_stale;
+use super::{find, os, power};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
 
@@ -35,9 +36,12 @@ impl LogicalUnit for InstanceReinstall {
         // The record says first what is to be there: who reads it afterwards knows what was begun.
         let instance = context
             .transact(move |config| {
-                let instance = remove::present(config, uuid)?;
+                let instance = find::present(config, uuid)?;
                 let after = with_system(&self, instance).changed(now);
-                Ok((vec![ConfigChange::Instance(after.clone())], after))
+                // Its system is written to its own copies alone.
+                let mut changes = all_stale(config, &after, now);
+                changes.push(ConfigChange::Instance(after.clone()));
+                Ok((changes, after))
             })
             .await?;
         os::install(context, &instance, true).await?.map_err(Failure::from)

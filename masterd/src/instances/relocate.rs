@@ -3,12 +3,10 @@
 //! The record names both nodes as long as the disks are on both. The instance is that of its primary node,
 //! and the disks of the other node are copies that anybody may remove.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use jobs::locks::Level;
 use model::error::ErrorCode;
-use model::instance::launch::DiskLaunch;
 use model::instance::state::{AdminState, NodeState};
 use model::instance::{Disk, Instance, Phase};
 use model::opcode::{InstanceMove, InstanceReplaceDisks};
@@ -17,10 +15,11 @@ use rpc::calls::{DiskSizes, Volume};
 
 use super::agent::{self, NotDone};
 use super::capacity::{Share, fits, local_disk, may_host};
+use super::copies::rules::MIRROR;
 use super::standing::node_state;
 use super::target::within_policy;
 use super::transfer::{Place, carried};
-use super::{failover, find, launch, power, remove, warning};
+use super::{copies, failover, find, launch, power, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -67,6 +66,14 @@ impl LogicalUnit for InstanceMove {
             );
             return Err(Exception::prereq(text, ErrorCode::WrongState).into());
         }
+        if instance.disk_template == MIRROR {
+            let text = format!(
+                "Instance {} has copies of its disks on two nodes, and this version moves it to the other one \
+                 alone: `gnt instance failover`",
+                instance.name
+            );
+            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+        }
         may_host(node, "target")?;
         if node_state(&config, own, context.contacts(), context.now()) != NodeState::Up {
             let text = format!("Node {own} does not answer, and the disks are there alone");
@@ -89,7 +96,7 @@ impl LogicalUnit for InstanceMove {
             Plan::Move(uuid, to) => (uuid, to),
             Plan::Finish(uuid) => return finished(context, uuid).await,
         };
-        let before = remove::present(&context.config(), uuid)?.clone();
+        let before = find::present(&context.config(), uuid)?.clone();
         let was_alive = power::is_alive(context, &before)?;
         context.point_of_no_return().await?;
         if before.phase != Phase::Ready {
@@ -132,7 +139,7 @@ async fn nothing_there(
     instance: &Instance,
 ) -> Result<(), Failure> {
     let config = context.config();
-    if copies(&config, instance).contains_key(node) {
+    if copies::on_others(&config, instance).contains_key(node) {
         return Ok(());
     }
     let disks = launch::disks(&config, instance);
@@ -152,7 +159,7 @@ async fn nothing_there(
 async fn finished(context: &mut Context, uuid: Uuid) -> Result<(), Failure> {
     let dropped = copies_dropped(context, uuid).await?;
     dropped.map_err(|not| not.exception("Could not remove copies of disks"))?;
-    let instance = remove::present(&context.config(), uuid)?.clone();
+    let instance = find::present(&context.config(), uuid)?.clone();
     if instance.admin_state == AdminState::Up && !power::is_alive(context, &instance)? {
         failover::started(context, uuid, instance.primary_node).await?;
     }
@@ -164,7 +171,7 @@ async fn begun(context: &mut Context, uuid: Uuid, to: NodeName) -> Result<(), Fa
     let (job, facts) = (context.job(), context.contacts().facts());
     context
         .transact(move |config| {
-            let instance = remove::present(config, uuid)?;
+            let instance = find::present(config, uuid)?;
             let node = config.node(to.as_str())?;
             let share =
                 Share::of(instance, &config.settings_on(node), local_disk(config, instance));
@@ -181,7 +188,7 @@ async fn handed_over(context: &mut Context, uuid: Uuid, to: NodeName) -> Result<
     let now = context.now();
     context
         .transact(move |config| {
-            let instance = remove::present(config, uuid)?;
+            let instance = find::present(config, uuid)?;
             let nodes = vec![to.clone(), instance.primary_node.clone()];
             let after = Instance { primary_node: to, run: None, ..instance.changed(now) };
             Ok((with_disks_on(config, after, &nodes), ()))
@@ -213,7 +220,7 @@ async fn copied(
         return Ok(Err(not.exception(&format!("Could not make the disks on {to}"))));
     }
     context.say(format!("Shutting down instance {name} on source node {from}")).await;
-    if let Err(not) = agent::stop(context, from, instance, timeout_s, true).await? {
+    if let Err(not) = copies::stop(context, from, instance, (timeout_s, true)).await? {
         let what = format!("Could not shutdown instance {name} on node {from}");
         return Ok(Err(not.exception(&what)));
     }
@@ -228,31 +235,19 @@ async fn copied(
     Ok(Ok(()))
 }
 
-/// The disks that other nodes have beside an instance's own, by node.
-pub(super) fn copies(config: &Config, instance: &Instance) -> BTreeMap<NodeName, Vec<DiskLaunch>> {
-    let settings = config.settings_of(instance);
-    let mut copies: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for disk in config.disks_of(instance) {
-        for node in disk.nodes.iter().filter(|node| **node != instance.primary_node) {
-            copies.entry(node.clone()).or_default().push(launch::disk(disk, &settings));
-        }
-    }
-    copies
-}
-
 /// Removes the disks of an instance that are not on its own node; then it is whole.
 pub(super) async fn copies_dropped(
     context: &mut Context,
     uuid: Uuid,
 ) -> Result<Result<(), NotDone>, Failure> {
     let config = context.config();
-    for (node, disks) in copies(&config, remove::present(&config, uuid)?) {
+    for (node, disks) in copies::on_others(&config, find::present(&config, uuid)?) {
         if let Err(not) = agent::remove_disks(context, &node, disks).await? {
             return Ok(Err(not));
         }
     }
     let whole = move |config: &Config| {
-        let instance = remove::present(config, uuid)?;
+        let instance = find::present(config, uuid)?;
         let after = Instance { phase: Phase::Ready, ..instance.clone() };
         let nodes = vec![after.primary_node.clone()];
         Ok((with_disks_on(config, after, &nodes), ()))

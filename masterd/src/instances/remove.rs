@@ -8,7 +8,7 @@ use model::opcode::InstanceRemove;
 use model::{Exception, JobId, Timestamp, Uuid};
 
 use super::agent::{self, NotDone};
-use super::{devices, find, launch, relocate, rename, warning};
+use super::{copies, devices, find, launch, rename, warning};
 use crate::config::{Config, ConfigChange};
 use crate::machines::network::claim;
 use crate::units::{Context, Failure, LogicalUnit, Wanted};
@@ -61,7 +61,7 @@ fn leaving(
     (job, why): (JobId, Option<String>),
     now: Timestamp,
 ) -> Result<(Vec<ConfigChange>, Instance), Exception> {
-    let instance = present(config, uuid)?;
+    let instance = find::present(config, uuid)?;
     let instance = Instance {
         phase: Phase::Removing { job, why },
         admin_state: AdminState::Down,
@@ -69,14 +69,6 @@ fn leaving(
         ..instance.changed(now)
     };
     Ok((vec![ConfigChange::Instance(instance.clone())], instance))
-}
-
-/// The instance of this UUID, which a job holds the lock of.
-pub(super) fn present(config: &Config, uuid: Uuid) -> Result<&Instance, Exception> {
-    config.instance_of(uuid).map(AsRef::as_ref).ok_or_else(|| {
-        let text = format!("Instance {uuid} is gone");
-        Exception::prereq(text, ErrorCode::UnknownEntity)
-    })
 }
 
 /// Ends what lives of an instance on its nodes, and removes its disks; or what did not work.
@@ -92,7 +84,7 @@ pub(super) async fn taken_away(
     let primary = &instance.primary_node;
     let others = seen_on.into_iter().filter(|node| node != primary);
     for node in others.chain([primary.clone()]) {
-        if let Err(not) = agent::stop(context, &node, instance, timeout_s, true).await? {
+        if let Err(not) = copies::stop(context, &node, instance, (timeout_s, true)).await? {
             return Ok(Err(("Could not shut down what lives", not)));
         }
     }
@@ -105,7 +97,7 @@ pub(super) async fn taken_away(
             disks.push(launch::disk(&there, &settings));
         }
     }
-    let on_others = relocate::copies(&config, instance);
+    let on_others = copies::on_others(&config, instance);
     for (node, disks) in on_others.into_iter().chain([(primary.clone(), disks)]) {
         if let Err(not) = agent::remove_disks(context, &node, disks).await? {
             return Ok(Err(("Could not remove the disks", not)));
@@ -119,7 +111,7 @@ pub(super) async fn gone(context: &mut Context, uuid: Uuid) -> Result<(), Failur
     let seed = Uuid::new_v4().as_u128();
     context
         .transact(move |config| {
-            let instance = present(config, uuid)?;
+            let instance = find::present(config, uuid)?;
             let mut changes = released(config, instance, seed);
             changes.extend(instance.disks.iter().copied().map(ConfigChange::DiskRemoved));
             changes.push(ConfigChange::InstanceRemoved(instance.name.clone()));

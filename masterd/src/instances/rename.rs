@@ -3,14 +3,17 @@
 //! The new name is committed as such before the first file is moved, so that a repetition or a removal
 //! finds the files wherever the job has ended.
 
+use std::collections::BTreeMap;
+
 use jobs::locks::{Level, LockName, Mode};
+use model::instance::launch::DiskLaunch;
 use model::instance::{Disk, Instance};
 use model::opcode::InstanceRename;
-use model::{Exception, InstanceName, Uuid};
+use model::{Exception, InstanceName, NodeName, Uuid};
 use rpc::calls::DiskRename;
 
 use super::agent::{self, NotDone};
-use super::{blueprint, find, launch, name, os, power, remove, warning};
+use super::{blueprint, find, launch, name, os, power, warning};
 use crate::config::{Config, ConfigChange};
 use crate::units::{Context, Failure, LogicalUnit, Wanted, wrong};
 
@@ -54,7 +57,7 @@ impl LogicalUnit for InstanceRename {
         context: &mut Context,
     ) -> Result<InstanceName, Failure> {
         let config = context.config();
-        let before = remove::present(&config, uuid)?.clone();
+        let before = find::present(&config, uuid)?.clone();
         if name == before.name {
             return told(context, &before, &before.name).await.map(|()| name);
         }
@@ -72,7 +75,7 @@ impl LogicalUnit for InstanceRename {
         let (now, new) = (context.now(), name.clone());
         context
             .transact(move |config| {
-                let instance = remove::present(config, uuid)?;
+                let instance = find::present(config, uuid)?;
                 if instance.renaming.is_none() {
                     blueprint::new_name(config, &new)?;
                 }
@@ -87,7 +90,7 @@ impl LogicalUnit for InstanceRename {
                 Ok((changes, ()))
             })
             .await?;
-        let after = remove::present(&context.config(), uuid)?.clone();
+        let after = find::present(&context.config(), uuid)?.clone();
         told(context, &after, &before.name).await?;
         Ok(name)
     }
@@ -113,7 +116,7 @@ async fn begun(
 ) -> Result<(), Failure> {
     context
         .transact(move |config| {
-            let instance = remove::present(config, uuid)?;
+            let instance = find::present(config, uuid)?;
             if let Some(new) = renaming.as_ref().filter(|_| instance.renaming.is_none()) {
                 blueprint::new_name(config, new)?;
             }
@@ -131,16 +134,25 @@ async fn moved(
     forth: bool,
 ) -> Result<Result<(), NotDone>, Failure> {
     let settings = context.config().settings_of(instance);
-    let moves = disks.iter().map(|(disk, path)| match forth {
-        true => (launch::disk(disk, &settings), path.clone()),
-        false => {
+    let mut moves: BTreeMap<NodeName, Vec<(DiskLaunch, String)>> = BTreeMap::new();
+    for (disk, path) in disks {
+        let is_shared = disk.nodes.is_empty();
+        let own = is_shared.then_some(&instance.primary_node);
+        for node in disk.nodes.iter().chain(own) {
             let place = disk.place.moved(path.clone());
             let there = Disk { place, ..disk.clone() };
-            (launch::disk(&there, &settings), disk.place.path().to_owned())
+            moves.entry(node.clone()).or_default().push(match forth {
+                true => (launch::disk(disk, &settings), path.clone()),
+                false => (launch::disk(&there, &settings), disk.place.path().to_owned()),
+            });
         }
-    });
-    let call = DiskRename { disks: moves.collect() };
-    agent::call(context, &instance.primary_node, call).await
+    }
+    for (node, disks) in moves {
+        if let Err(not) = agent::call(context, &node, DiskRename { disks }).await? {
+            return Ok(Err(not));
+        }
+    }
+    Ok(Ok(()))
 }
 
 /// The disks whose files follow a name, with their new paths.

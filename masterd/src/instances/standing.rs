@@ -11,7 +11,7 @@ use crate::config::Config;
 
 /// Seconds after which the agent of a node that is not reached counts as down: an agent that begins anew
 /// takes less.
-const DOWN_AFTER: i64 = 10;
+pub(crate) const DOWN_AFTER: i64 = 10;
 
 /// An instance as it is known at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,11 +8,15 @@ use model::{Exception, NodeName};
 use super::allocator::built_in::{Wish, choose};
 use super::allocator::{self, Allocator};
 use super::capacity::{AllFacts, Extent, Share, broken, fits, may_host, sizes};
+use super::copies::{self, rules::MIRROR};
 use crate::config::Config;
 use crate::units::{Context, Failure, wrong};
 
 /// Disk templates whose disks every node reaches.
 const ANYWHERE: [&str; 6] = ["diskless", "sharedfile", "blockdev", "rbd", "ext", "gluster"];
+
+/// The word for taking an instance to another node while it stands still.
+pub(super) const FAILOVER: &str = "failover";
 
 /// A client's words on the place where an instance is to go.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +46,32 @@ pub(super) fn goes_anywhere(instance: &Instance, verb: &str) -> Result<(), Excep
     Err(Exception::prereq(text, ErrorCode::WrongState))
 }
 
+/// The node that has whole copies of all disks of an instance.
+///
+/// # Errors
+/// None has.
+pub(super) fn with_copies<'c>(
+    config: &'c Config,
+    instance: &Instance,
+) -> Result<&'c Node, Exception> {
+    let others = copies::others(config, instance);
+    let [other] = others.as_slice() else {
+        let text = format!("Instance {} has no copies of its disks on one node", instance.name);
+        return Err(Exception::prereq(text, ErrorCode::WrongState));
+    };
+    let mut disks = config.disks_of(instance).enumerate();
+    let stale = disks.find_map(|(place, disk)| Some((place, *disk.stale.get(*other)?)));
+    if let Some((place, since)) = stale {
+        let text = format!(
+            "The copy of disk/{place} of instance {} on {other} lacks writes since {since}; it is filled while \
+             the instance runs",
+            instance.name
+        );
+        return Err(Exception::prereq(text, ErrorCode::WrongState));
+    }
+    config.node(other.as_str()).map(AsRef::as_ref)
+}
+
 /// The node that an instance goes to: a program chooses it where one is to.
 ///
 /// # Errors
@@ -61,7 +91,7 @@ pub(super) async fn found(
         Some(_) => None,
         None => Allocator::program(asked.iallocator, config),
     };
-    let Some(program) = program else {
+    let Some(program) = program.filter(|_| instance.disk_template != MIRROR) else {
         return Ok(target(config, &facts, instance, asked)?.name.clone());
     };
     goes_anywhere(instance, asked.verb)?;
@@ -80,8 +110,14 @@ fn target<'c>(
     instance: &Instance,
     asked: TargetAsked<'_>,
 ) -> Result<&'c Node, Exception> {
-    goes_anywhere(instance, asked.verb)?;
     let own = config.node(instance.primary_node.as_str())?;
+    let copies = match instance.disk_template.as_str() {
+        MIRROR if asked.verb == FAILOVER => Some(with_copies(config, instance)?),
+        _ => {
+            goes_anywhere(instance, asked.verb)?;
+            None
+        }
+    };
     let settings = config.settings_on(own);
     let share = Share::of(instance, &settings, 0);
     let named = asked.target_node.map(|name| config.node_with(name, asked.target_node_uuid));
@@ -90,10 +126,23 @@ fn target<'c>(
             let text = format!("Instance {} is already on node {}", instance.name, own.name);
             return Err(Exception::prereq(text, ErrorCode::WrongState));
         }
+        Some(node) if copies.is_some_and(|copies| copies.name != node.name) => {
+            let text = format!(
+                "Instance {} can go to {} alone, which has copies of its disks",
+                instance.name,
+                copies.map_or("no node", |node| node.name.as_str())
+            );
+            return Err(wrong(text));
+        }
         Some(node) => {
             may_host(node, "target")?;
             fits(config, node, facts.get(&node.name).map(AsRef::as_ref), share, None)?;
             node
+        }
+        None if let Some(copies) = copies => {
+            may_host(copies, "target")?;
+            fits(config, copies, facts.get(&copies.name).map(AsRef::as_ref), share, None)?;
+            copies
         }
         None => {
             // An instance goes elsewhere within its group.

@@ -42,7 +42,7 @@ pub(super) async fn carried(
             Ok(data) if data.len() <= VOLUME_PIECE_BYTES && begins >= offset => data,
             Ok(_) | Err(_) => {
                 let why = format!("node {} sent no piece of {what}", from.node);
-                return Ok(Err(NotDone { why, said: false }));
+                return Ok(Err(NotDone { why, said: false, by_copy: false }));
             }
         };
         let is_end = data.is_empty();

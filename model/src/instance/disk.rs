@@ -1,5 +1,7 @@
 //! Core: disks of instances, which are objects of their own.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::parameters::Parameters;
@@ -28,6 +30,9 @@ pub struct Disk {
     /// The nodes that keep it, that of the instance first; empty where all nodes reach it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeName>,
+    /// Those of them whose copy lacks writes, each since when. Nothing is read from such a copy.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stale: BTreeMap<NodeName, Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spindles: Option<u32>,
     /// Its own parameters of storage.
@@ -57,6 +62,8 @@ pub enum DiskPlace {
     File { path: String },
     /// A file that all nodes reach.
     SharedFile { path: String },
+    /// A file on each of its nodes, which are written together.
+    Mirror { path: String },
 }
 
 impl DiskPlace {
@@ -65,13 +72,14 @@ impl DiskPlace {
         match self {
             Self::File { .. } => "file",
             Self::SharedFile { .. } => "sharedfile",
+            Self::Mirror { .. } => "mirror",
         }
     }
 
     /// The file that it is.
     pub fn path(&self) -> &str {
         match self {
-            Self::File { path } | Self::SharedFile { path } => path,
+            Self::File { path } | Self::SharedFile { path } | Self::Mirror { path } => path,
         }
     }
 
@@ -81,13 +89,16 @@ impl DiskPlace {
         match self {
             Self::File { .. } => Self::File { path },
             Self::SharedFile { .. } => Self::SharedFile { path },
+            Self::Mirror { .. } => Self::Mirror { path },
         }
     }
 
     /// Its logical id, as Ganeti's clients know it.
     pub fn logical_id(&self) -> (&'static str, &str) {
         match self {
-            Self::File { path } | Self::SharedFile { path } => ("loop", path),
+            Self::File { path } | Self::SharedFile { path } | Self::Mirror { path } => {
+                ("loop", path)
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Core: what an agent is given of an instance: every parameter filled, as agents know no defaults.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::disk::{DiskMode, DiskPlace};
 use super::parameters::Parameters;
 use super::settings::UidRange;
 use super::state::Seen;
-use crate::{InstanceName, MacAddress, Timestamp, Uuid, Word};
+use crate::{InstanceName, MacAddress, NodeName, Timestamp, Uuid, Word};
 
 /// Everything that a run needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,6 +74,42 @@ pub struct DiskLaunch {
     pub mode: DiskMode,
     /// The parameters of its template, with its own.
     pub params: Parameters,
+    /// The other copy, which is written together with this one; none where it has none, or that one is stale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica: Option<Replica>,
+}
+
+/// The copy of a disk on another node, which serves it by NBD over TLS with a key of
+/// the run. The export has the disk's UUID for its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replica {
+    pub node: NodeName,
+    pub address: SocketAddr,
+}
+
+/// A key of a run, by which its node reaches the copies of its disks on other nodes (TLS with a pre-shared
+/// key, RFC 4279). It is on tmpfs alone, and ends with the run.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ReplicaKey(String);
+
+impl ReplicaKey {
+    /// One of 32 bytes.
+    pub fn new(bytes: &[u8; 32]) -> Self {
+        Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// It in hexadecimal.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for ReplicaKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReplicaKey(…)")
+    }
 }
 
 impl Launch {
@@ -111,6 +147,30 @@ pub struct Sight {
     /// The words of its guest on itself, where it has an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestFacts>,
+    /// Its disks that have copies on other nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<CopySight>,
+}
+
+/// An agent's word on the other copy of a disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopySight {
+    pub disk: Uuid,
+    pub state: CopyState,
+}
+
+/// How a run stands to the other copy of its disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyState {
+    /// It writes its own copy alone, and remembers where.
+    Alone,
+    /// It writes its own copy, and fills the other one.
+    Filling,
+    /// It writes both.
+    InStep,
+    /// The other one fails: the guest's writes wait until somebody says that it is stale. The text says why.
+    Lost(String),
 }
 
 /// The words of a guest on itself, by its own agent. They are shown, and nothing else is done by them.

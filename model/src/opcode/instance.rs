@@ -18,8 +18,8 @@ pub use create::{
     CreateMode, CreateParameters, InstanceCreate, InstanceMultiAlloc, MultiAllocated, TestAllocator,
 };
 pub use disks::{
-    InstanceActivateDisks, InstanceDeactivateDisks, InstanceGrowDisk, InstanceRecreateDisks,
-    InstanceReplaceDisks,
+    InstanceActivateDisks, InstanceDeactivateDisks, InstanceDetachCopies, InstanceGrowDisk,
+    InstanceRecreateDisks, InstanceReplaceDisks, InstanceResync,
 };
 pub use life::{
     InstanceConsole, InstanceReboot, InstanceReinstall, InstanceRemove, InstanceRename,

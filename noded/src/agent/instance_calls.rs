@@ -21,11 +21,14 @@ use super::Agent;
 /// Directories that one call asks for: there are two kinds that have one.
 const DIRECTORIES_MAX: usize = 16;
 
-fn failed(error: &VirtError) -> Failure {
-    Failure::failed(chain(error))
+pub(super) fn failed(error: &VirtError) -> Failure {
+    match error {
+        VirtError::Copy { .. } => Failure::new(FailureKind::Copy, chain(error)),
+        _ => Failure::failed(chain(error)),
+    }
 }
 
-fn seen(told: Result<(SightsKnown, Sight), VirtError>) -> Result<InstanceSeen, Failure> {
+pub(super) fn seen(told: Result<(SightsKnown, Sight), VirtError>) -> Result<InstanceSeen, Failure> {
     told.map(|(known, sight)| InstanceSeen { known, sight }).map_err(|error| failed(&error))
 }
 
@@ -34,7 +37,7 @@ impl Agent {
         &self,
         call: InstanceStart,
     ) -> Result<InstanceSeen, Failure> {
-        seen(self.instances.start(call.launch).await)
+        seen(self.instances.start_with(call.launch, call.key).await)
     }
 
     pub(super) async fn instance_stop(&self, call: InstanceStop) -> Result<InstanceSeen, Failure> {

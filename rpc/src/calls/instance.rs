@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use model::blob::BlobDigest;
-use model::instance::launch::{DiskLaunch, Launch, NicLaunch, OwnedRun, Sight, SightsKnown};
+use model::instance::launch::{
+    DiskLaunch, Launch, NicLaunch, OwnedRun, Replica, ReplicaKey, Sight, SightsKnown,
+};
 use model::instance::os::OsScript;
 use model::instance::parameters::Parameters;
 use model::{InstanceName, Uuid};
@@ -18,6 +20,72 @@ pub const INSTANCES_PER_NODE_MAX: usize = 2_000;
 #[serde(deny_unknown_fields)]
 pub struct InstanceStart {
     pub launch: Launch,
+    /// The key by which it reaches the other copies of its disks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<ReplicaKey>,
+}
+
+/// Serves the copies that a node has of an instance's disks to a run that lives elsewhere. Runs below it are
+/// not served any more, so that none of them writes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicaServe {
+    pub uuid: Uuid,
+    pub name: InstanceName,
+    pub run: u64,
+    /// The copies that are here, which are there as files.
+    pub disks: Vec<DiskLaunch>,
+    pub key: ReplicaKey,
+}
+
+/// The place where a node serves copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicaServed {
+    pub port: u16,
+}
+
+/// Serves the copies of an instance's disks no more to runs up to this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicaDrop {
+    pub uuid: Uuid,
+    pub run: u64,
+}
+
+/// Has a run fill the other copy of one of its disks, and write both from then on. It is done when it says so:
+/// the call is repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicaJoin {
+    pub uuid: Uuid,
+    pub run: u64,
+    pub disk: Uuid,
+    pub replica: Replica,
+    pub key: ReplicaKey,
+    /// Whether all of it is filled, also what it should have: it is another copy than the one that was in step,
+    /// or its node ended without having written its caches.
+    #[serde(default)]
+    pub whole: bool,
+}
+
+/// The progress of [`ReplicaJoin`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicaJoined {
+    pub seen: InstanceSeen,
+    /// How much of the copy is filled, in per cent.
+    pub percent: u8,
+    /// Why the last try ended, where it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// Has a run go on without the other copies of these disks, which are recorded as stale.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicaDetach {
+    pub uuid: Uuid,
+    pub run: u64,
+    pub disks: Vec<Uuid>,
 }
 
 /// Ends whatever lives of an instance, and remembers that runs up to this one are over.

@@ -54,7 +54,7 @@ impl Node {
         stdx::atomic::write(&list, text.as_bytes(), 0o644).unwrap();
         let node = Self { cluster, parts };
         let line = format!(
-            "cluster modify --enabled-hypervisors kvm --enabled-disk-templates diskless,file \
+            "cluster modify --enabled-hypervisors kvm --enabled-disk-templates diskless,file,mirror \
              --file-storage-dir {}/file -H",
             disks.display()
         );

@@ -11,11 +11,13 @@ use xtask::guest::rack::Rack;
 mod boot;
 mod cloud_init;
 mod confined;
+mod copies;
 mod debian;
 mod host_network;
 mod instances;
 mod kills;
 mod life;
+mod mirror;
 mod screens;
 mod xen;
 

@@ -180,6 +180,7 @@ async fn read_by_xl(kind: &str) {
         size: 1,
         mode: DiskMode::ReadWrite,
         params: Parameters::new(),
+        replica: None,
     }];
     launch.nics = vec![NicLaunch {
         uuid: UUID,

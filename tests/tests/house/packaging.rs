@@ -29,6 +29,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("/var/lib/gantry", DAEMON_GROUP),
     ("/var/lib/gantry/node", DAEMON_GROUP),
     ("/run/gantry", ADMIN_GROUP),
+    ("/run/gantry/replicas", DAEMON_GROUP),
     ("/var/log/gantry", DAEMON_GROUP),
     ("/var/log/gantry/os", DAEMON_GROUP),
     ("/var/spool/gantry", ADMIN_GROUP),

@@ -6,10 +6,10 @@ use std::fs::File;
 use std::time::Duration;
 
 use model::Uuid;
-use model::instance::launch::{Launch, NicLaunch};
+use model::instance::launch::{Launch, NicLaunch, ReplicaKey};
 use model::instance::state::Seen;
 
-use super::{Instances, Told, begun, domains, refused};
+use super::{Instances, Told, begun, copies, domains, refused};
 use crate::VirtError;
 use crate::console::{self, Output};
 use crate::kvm::{self, Change, Guest, Kvm, NotPlugged, Standing};
@@ -28,14 +28,21 @@ const PROCESS_ENDED: &str = "its process ended while the agent was away";
 
 impl Instances {
     /// Starts a guest of QEMU, whose process is on record before it runs.
-    pub(super) async fn guest(&self, launch: &Launch, record: &Record) -> Result<Told, VirtError> {
+    pub(super) async fn guest(
+        &self,
+        launch: &Launch,
+        key: Option<&ReplicaKey>,
+        record: &Record,
+    ) -> Result<Told, VirtError> {
         let mut with_process = record.clone();
         let began = |process| {
             with_process.process = Some(process);
             self.put(with_process.clone()).map(drop)
         };
-        let guest = self.0.kvm.start(launch, began).await?;
-        let told = match self.put(with_process.becomes(begun(launch), self.now())) {
+        let guest = self.0.kvm.start(launch, key, began).await?;
+        // A start with copies that are not in step fails.
+        let with_copies = Record { copies: copies::faked(launch), ..with_process };
+        let told = match self.put(with_copies.becomes(begun(launch), self.now())) {
             Ok(told) => told,
             Err(error) => {
                 // The job is told of a failure: nothing may run then. The caller looks whether it has ended.
@@ -53,6 +60,8 @@ impl Instances {
     /// Records what becomes of a guest of QEMU, until its process has ended.
     pub(super) fn follow(&self, uuid: Uuid, guest: Guest) {
         self.0.tasks.spawn("words of a guest", self.clone().hear(uuid, guest.clone()));
+        let copies = self.clone().follow_copies(uuid, guest.clone());
+        self.0.tasks.spawn("copies of a guest", copies);
         let instances = self.clone();
         self.0.tasks.spawn("record of a guest", async move {
             let mut standing = guest.standing();
@@ -122,6 +131,11 @@ impl Instances {
         let _turn = self.turn(uuid).await;
         let record = self.get(uuid).filter(|record| record.process == Some(guest.process()));
         let Some(record) = record.filter(Record::is_alive) else { return Ok(false) };
+        let now = match now {
+            // The guest may have been stopped and let go meanwhile.
+            Standing::Alive(_) => guest.standing().borrow().clone(),
+            ended => ended,
+        };
         let ended = match now {
             Standing::Alive(seen) => {
                 if record.seen != seen && seen != Seen::Starting {
@@ -232,6 +246,7 @@ impl Instances {
         };
         let failed = |uuid: Uuid| not.iter().any(|(device, _)| *device == uuid);
         record.launch = Some(kvm::after(had, change, failed));
+        record.copies = copies::plugged(&record);
         Ok((self.put(record)?, not))
     }
 
@@ -293,6 +308,7 @@ impl Instances {
         loop {
             tokio::time::sleep(CUT_LOGS).await;
             let guests: Vec<Uuid> = self.0.guests.lock().keys().copied().collect();
+            stdx::aside(|| self.0.replicas.cut_logs());
             for uuid in guests {
                 let log = self.0.kvm.console_log(uuid);
                 if let Err(error) = stdx::aside(|| console::cut(&log)) {
@@ -320,6 +336,17 @@ pub(super) fn taken_over(
     let guest = adopted.ok_or(PROCESS_ENDED)?;
     guests.insert(record.uuid, guest);
     Ok(())
+}
+
+/// Refuses mirrored disks where the hypervisor would write one copy alone.
+pub(super) fn mirrors(launch: &Launch) -> Result<(), VirtError> {
+    match is_xen(&launch.hypervisor) && kvm::mirror::mirrored(launch).next().is_some() {
+        false => Ok(()),
+        true => {
+            let (hypervisor, what) = (launch.hypervisor.clone(), "write two copies of a disk");
+            Err(VirtError::NotYet { hypervisor, what })
+        }
+    }
 }
 
 /// Refuses to move a guest whose hypervisor cannot in this version.

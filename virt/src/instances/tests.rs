@@ -4,6 +4,9 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixListener;
 
+use model::instance::disk::DiskPlace;
+use model::instance::launch::{CopyState, DiskLaunch, ReplicaKey, Sight};
+
 use super::*;
 use crate::Change;
 
@@ -92,6 +95,7 @@ async fn devices_of_a_run_are_on_record() {
         size: 1,
         mode: model::instance::disk::DiskMode::ReadWrite,
         params: model::instance::Parameters::new(),
+        replica: None,
     };
     let change = Change { disks: vec![disk.clone()], ..Change::default() };
     instances.plug(uuid, 1, change.clone()).await.unwrap();
@@ -176,4 +180,50 @@ async fn the_owner_of_a_node_has_the_last_word() {
     assert_eq!(left.len(), 2);
     assert_eq!(left[0], ("i1".parse().unwrap(), Seen::Running));
     assert_eq!(left[1], ("i2".parse().unwrap(), Seen::Absent));
+}
+
+/// A fake instance has its copies where its launch says so.
+#[tokio::test]
+async fn copies_of_a_fake_instance_are_joined_and_detached() {
+    let dir = tempfile::tempdir().unwrap();
+    let instances = open(&dir, "a");
+    let replica = model::instance::launch::Replica {
+        node: "b".parse().unwrap(),
+        address: ([192, 0, 2, 1], 7).into(),
+    };
+    let disk = |number: u128, replica: Option<_>| DiskLaunch {
+        uuid: Uuid::from_u128(number),
+        place: DiskPlace::Mirror { path: format!("/srv/{number}") },
+        size: 1,
+        mode: model::instance::disk::DiskMode::ReadWrite,
+        params: model::instance::Parameters::new(),
+        replica,
+    };
+    let disks = vec![disk(1, Some(replica.clone())), disk(2, None)];
+    let told = instances.start(Launch { disks, ..launch(1, 1) }).await.unwrap().1;
+    let states =
+        |sight: &Sight| sight.copies.iter().map(|copy| copy.state.clone()).collect::<Vec<_>>();
+    assert_eq!(states(&told), [CopyState::InStep, CopyState::Alone]);
+    let uuid = Uuid::from_u128(1);
+    let key = ReplicaKey::new(&[1; 32]);
+    let order = |number| crate::Join {
+        disk: Uuid::from_u128(number),
+        replica: replica.clone(),
+        key: key.clone(),
+        is_new: false,
+    };
+    let joined = instances.join(uuid, 1, order(2)).await.unwrap();
+    assert_eq!((joined.percent, joined.failed), (100, None));
+    assert_eq!(states(&joined.told.1), [CopyState::InStep, CopyState::InStep]);
+    let detached = instances.detach(uuid, 1, vec![Uuid::from_u128(1)]).await.unwrap().1;
+    assert_eq!(states(&detached), [CopyState::Alone, CopyState::InStep]);
+    let again = open(&dir, "a").since(None).instances.remove(0);
+    assert_eq!(states(&again), states(&detached), "it is on record");
+    let none = instances.join(uuid, 1, order(9)).await;
+    assert!(matches!(none, Err(VirtError::NotMirrored { .. })), "{none:?}");
+    let ended = instances.stop(uuid, 1, NO_TIME, false).await.unwrap().1;
+    assert_eq!(ended.copies, []);
+    let xen =
+        Launch { hypervisor: "xen-pvm".to_owned(), disks: vec![disk(1, None)], ..launch(2, 1) };
+    assert!(instances.start(xen).await.is_err());
 }

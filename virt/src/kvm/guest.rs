@@ -1,5 +1,6 @@
 //! A guest of QEMU that lives: what becomes of it, and what it is told.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -85,6 +86,16 @@ impl Guest {
         descriptor: OwnedFd,
     ) -> Result<Value, QmpError> {
         self.0.qmp.give(command, arguments, descriptor).await
+    }
+
+    /// The nodes of which QEMU complained, as [`Qmp::bad_nodes`].
+    pub(crate) fn bad_nodes(&self) -> BTreeMap<String, String> {
+        self.0.qmp.bad_nodes()
+    }
+
+    /// Forgets complaints about some nodes.
+    pub(crate) fn forgive(&self, which: impl Fn(&str) -> bool) {
+        self.0.qmp.forgive(which);
     }
 
     /// Tells of what may have changed, as [`Qmp::changes`].

@@ -2,6 +2,7 @@
 
 use model::Uuid;
 use model::instance::disk::DiskMode;
+use model::instance::disk::DiskPlace;
 use model::instance::launch::{DiskLaunch, NicLaunch};
 use serde_json::{Map, Value, json};
 
@@ -47,6 +48,26 @@ pub(super) fn file_name(name: &str) -> String {
     format!("{name}f")
 }
 
+/// The name of the node that writes both copies of a disk.
+pub(super) fn quorum_name(disk: Uuid) -> String {
+    format!("{}q", node_name(disk))
+}
+
+/// The name of the content of the own copy.
+pub(super) fn local_name(disk: Uuid) -> String {
+    format!("{}l", node_name(disk))
+}
+
+/// The name of the stub for another copy that is not there.
+pub(super) fn stub_name(disk: Uuid) -> String {
+    format!("{}s", node_name(disk))
+}
+
+/// The begin of the names of other copies.
+pub(super) fn replicas_begin(disk: Uuid) -> String {
+    format!("{}r", node_name(disk))
+}
+
 /// The content of a drive under a name, as the nodes that are to be made in this order. Disks have
 /// parameters for their caches; other drives have none.
 pub(super) fn content(
@@ -70,9 +91,45 @@ pub(super) fn content(
     [node, raw]
 }
 
+/// Whether a disk has another copy, which its guest writes together with this one.
+pub(super) fn is_mirrored(disk: &DiskLaunch) -> bool {
+    matches!(disk.place, DiskPlace::Mirror { .. })
+}
+
 /// The content of a disk.
-pub(super) fn disk_content(p: Filled<'_>, disk: &DiskLaunch, file: &str) -> [Value; 2] {
-    content(&node_name(disk.uuid), file, disk.mode == DiskMode::ReadOnly, Some(p))
+pub(super) fn disk_content(p: Filled<'_>, disk: &DiskLaunch, file: &str) -> Vec<Value> {
+    let nodes = content(&node_name(disk.uuid), file, disk.mode == DiskMode::ReadOnly, Some(p));
+    if is_mirrored(disk) { mirrored(disk.uuid, disk.size << 20, nodes) } else { nodes.into() }
+}
+
+/// The nodes of a mirrored disk whose other copy is not there, in the order in which they are made. It has
+/// this many bytes, and the nodes of a disk with one copy.
+fn mirrored(disk: Uuid, bytes: u64, [file, raw]: [Value; 2]) -> Vec<Value> {
+    let mut local = raw.clone();
+    local["node-name"] = local_name(disk).into();
+    // The file may have grown meanwhile: both children have the same size until the next start.
+    local["size"] = bytes.into();
+    let quorum = json!({"driver": "quorum", "node-name": quorum_name(disk), "vote-threshold": 2,
+        "read-pattern": "fifo", "children": [local_name(disk), stub_name(disk)]});
+    let mut top = raw;
+    top["file"] = quorum_name(disk).into();
+    vec![file, local, stub(disk, bytes), quorum, top]
+}
+
+/// The names that the nodes of a content may have, from the top down, which QEMU deletes in this order.
+pub(super) fn named(name: &str, nodes: &Value) -> Vec<String> {
+    let all = nodes.as_array().into_iter().flatten().filter_map(|node| node["node-name"].as_str());
+    let begin = format!("{name}r");
+    let replicas = all.filter(|node| node.starts_with(&begin)).map(str::to_owned);
+    let own = ["", "q", "s", "l"].map(|end| format!("{name}{end}"));
+    own.into_iter().chain(replicas).chain([file_name(name)]).collect()
+}
+
+/// The stub for the other copy of a disk: it swallows writes, and fails reads.
+pub(super) fn stub(disk: Uuid, bytes: u64) -> Value {
+    let nothing = json!({"driver": "null-co", "size": bytes, "read-zeroes": true});
+    json!({"driver": "blkdebug", "node-name": stub_name(disk), "image": nothing,
+        "inject-error": [{"event": "none", "iotype": "read", "errno": 5}]})
 }
 
 /// The device that shows a disk to its guest.
@@ -90,6 +147,10 @@ pub(super) fn disk(p: Filled<'_>, disk: &DiskLaunch) -> Result<(Device, Place), 
             return Err(PlanError::new("disk_type", why));
         }
     };
+    if is_mirrored(disk) && disk.mode == DiskMode::ReadOnly {
+        let why = "a disk with another copy is writable in this version";
+        return Err(PlanError::new("mode", why));
+    }
     let name = node_name(disk.uuid);
     let mut device = Device::new();
     device.insert("driver".to_owned(), driver.into());
@@ -99,6 +160,11 @@ pub(super) fn disk(p: Filled<'_>, disk: &DiskLaunch) -> Result<(Device, Place), 
     // With `writethrough` the guest is told that nothing waits in a cache, and each write is flushed.
     let writes_through = p.text("disk_cache") == "writethrough";
     device.insert("write-cache".to_owned(), if writes_through { "off" } else { "on" }.into());
+    if is_mirrored(disk) {
+        // The guest waits with a write that not both copies have, and repeats it later.
+        device.insert("werror".to_owned(), "stop".into());
+        device.insert("rerror".to_owned(), "stop".into());
+    }
     Ok((device, place))
 }
 

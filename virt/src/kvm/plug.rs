@@ -64,7 +64,7 @@ impl Kvm {
             let (uuid, done) = match step {
                 Step::PlugDisk(disk) => (disk.uuid, self.plug_disk(guest, had, disk).await),
                 Step::PlugCard(nic) => (nic.uuid, self.plug_card(guest, had, nic).await),
-                Step::Resize(disk) => (disk.uuid, resize(guest, disk).await),
+                Step::Resize(disk) => (disk.uuid, resize(guest, had, disk).await),
                 Step::UnplugDisk(_) | Step::UnplugCard(_) => continue,
             };
             if let Err(error) = done {
@@ -276,12 +276,10 @@ async fn unplug(
 /// Closes the content of a disk that no device shows any more.
 pub(super) async fn release(guest: &Guest, name: &str, set: Option<u64>) {
     let file = file_name(name);
-    let set = match (set, guest.ask("query-named-block-nodes", json!({"flat": true})).await) {
-        (Some(set), _) => Some(set),
-        (None, Ok(nodes)) => descriptors(&nodes, &file),
-        (None, Err(_)) => None,
-    };
-    for node in [name, &file] {
+    let nodes = guest.ask("query-named-block-nodes", json!({"flat": true})).await;
+    let nodes = nodes.unwrap_or_default();
+    let set = set.or_else(|| descriptors(&nodes, &file));
+    for node in present_of(name, &nodes) {
         if let Err(error) = guest.ask("blockdev-del", json!({"node-name": node})).await {
             tracing::info!(node, %error, "a part of a disk is not closed");
         }
@@ -293,7 +291,24 @@ pub(super) async fn release(guest: &Guest, name: &str, set: Option<u64>) {
     }
 }
 
-async fn resize(guest: &Guest, disk: &DiskLaunch) -> Result<(), VirtError> {
+/// The nodes of a content that are there, from the top down: it, what a mirrored disk has below it, and its
+/// file. A QEMU that tells none is asked to delete the usual ones.
+fn present_of(name: &str, nodes: &Value) -> Vec<String> {
+    let is_there = |wanted: &String| {
+        let mut all = nodes.as_array().into_iter().flatten();
+        all.any(|node| node["node-name"] == wanted.as_str())
+    };
+    match nodes.is_array() {
+        true => parts::named(name, nodes).into_iter().filter(is_there).collect(),
+        false => vec![name.to_owned(), file_name(name)],
+    }
+}
+
+async fn resize(guest: &Guest, had: &Launch, disk: &DiskLaunch) -> Result<(), VirtError> {
+    if parts::is_mirrored(disk) {
+        let why = "QEMU keeps the size of a disk with two copies; its guest sees the new one from its next start on";
+        return Err(refused("enlarge a disk of", had)(why.to_owned()));
+    }
     let size = json!({"node-name": node_name(disk.uuid), "size": disk.size << 20});
     Ok(guest.ask("block_resize", size).await.map(drop)?)
 }

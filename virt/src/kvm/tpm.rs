@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use command_fds::{CommandFdExt as _, FdMapping};
 use model::Uuid;
-use rustix::fs::XattrFlags;
 use stdx::process::Process;
 use tokio::time::timeout;
 
@@ -21,9 +20,9 @@ use super::spawn::LOG_MODE;
 use super::users::shared;
 use super::words::{FIRST_DESCRIPTOR, Filled, Given};
 use super::{Kvm, RunFile};
-use crate::VirtError;
 use crate::confine::{Confinement, DIRECTORY};
 use crate::records::io as failed;
+use crate::{VirtError, keys};
 
 const PROGRAM: &str = "/usr/bin/swtpm";
 /// How long it may take to end after its QEMU: it writes each change at once, and needs a millisecond.
@@ -132,31 +131,6 @@ fn state(path: &Path, user: u32) -> Result<OwnedFd, VirtError> {
         _ => {}
     }
     let directory = std::fs::File::open(path).map_err(failed("open", path))?;
-    let list = access(user);
-    rustix::fs::fsetxattr(&directory, "system.posix_acl_access", &list, XattrFlags::empty())
-        .map_err(|error| failed("let the guest's user into", path)(error.into()))?;
+    keys::share(&directory, path, Some((user, keys::Rights::All)))?;
     Ok(directory.into())
-}
-
-/// A list of access by which its owner and one user may do everything, and nobody else anything (the kernel's
-/// `posix_acl_xattr.h`: a version, then a tag, permissions and an identity each).
-fn access(user: u32) -> Vec<u8> {
-    const VERSION: u32 = 2;
-    const NOBODY: u32 = u32::MAX;
-    let [owner, one, group, mask, other] = [0x01_u16, 0x02, 0x04, 0x10, 0x20];
-    let (all, none) = (0o7_u16, 0_u16);
-    let entries = [
-        (owner, all, NOBODY),
-        (one, all, user),
-        (group, none, NOBODY),
-        (mask, all, NOBODY),
-        (other, none, NOBODY),
-    ];
-    let mut list = VERSION.to_le_bytes().to_vec();
-    for (tag, permissions, identity) in entries {
-        list.extend(tag.to_le_bytes());
-        list.extend(permissions.to_le_bytes());
-        list.extend(identity.to_le_bytes());
-    }
-    list
 }

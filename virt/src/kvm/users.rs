@@ -95,7 +95,7 @@ impl Drop for Taken<'_> {
 ///
 /// # Errors
 /// Nobody tells who that is.
-pub(super) fn shared() -> Result<(u32, u32), VirtError> {
+pub(crate) fn shared() -> Result<(u32, u32), VirtError> {
     Ok(named(GUEST_USER)?.unwrap_or(NOBODY))
 }
 
@@ -110,7 +110,7 @@ fn named(name: &str) -> Result<Option<(u32, u32)>, VirtError> {
 }
 
 /// The real user of a process (`proc(5)`).
-fn user_of(process: Process) -> Option<u32> {
+pub(super) fn user_of(process: Process) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{}/status", process.pid)).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().next()?.parse().ok()

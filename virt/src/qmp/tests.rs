@@ -78,3 +78,27 @@ async fn a_monitor_that_is_silent_or_says_rubbish_is_an_error_in_time() {
     assert!(matches!(silent, Err(QmpError::Silent { .. })), "{silent:?}");
     tasks.shutdown().await;
 }
+
+#[tokio::test]
+async fn complaints_about_copies_are_kept_until_they_are_forgiven() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("m");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let (qmp, work) = Qmp::new(socket, here());
+    let tasks = Tasks::new();
+    tasks.spawn("monitor", work);
+    let lines = [
+        r#"{"event":"QUORUM_REPORT_BAD","data":{"node-name":"r1","error":"it is full"}}"#,
+        r#"{"event":"QUORUM_REPORT_BAD","data":{"node-name":"r2"}}"#,
+        r#"{"event":"BLOCK_IO_ERROR","data":{"node-name":"top","error":"no copy's"}}"#,
+        r#"{"return":{},"id":1}"#,
+    ];
+    let (answer, _) = tokio::join!(qmp.ask("x", json!({})), monitor(&listener, &lines));
+    answer.unwrap();
+    let names: Vec<String> = qmp.bad_nodes().into_keys().collect();
+    assert_eq!(names, ["r1", "r2"]);
+    assert_eq!(qmp.bad_nodes()["r1"], "it is full");
+    qmp.forgive(|node| node == "r1");
+    assert_eq!(qmp.bad_nodes().into_keys().collect::<Vec<_>>(), ["r2"]);
+    tasks.shutdown().await;
+}

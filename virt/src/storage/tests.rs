@@ -12,6 +12,7 @@ fn disk(path: &Path, size: u64) -> DiskLaunch {
         size,
         mode: DiskMode::ReadWrite,
         params: Parameters::new(),
+        replica: None,
     }
 }
 

@@ -168,7 +168,8 @@ fn main(
             ("Recommends", "ipmitool, ipxe, logrotate, nftables".to_owned()),
             (
                 "Suggests",
-                "gantry-ganeti-names, openvswitch-switch, prometheus, qemu-system-x86, swtpm"
+                "gantry-ganeti-names, openvswitch-switch, prometheus, qemu-system-x86, qemu-utils, \
+                 swtpm"
                     .to_owned(),
             ),
         ],

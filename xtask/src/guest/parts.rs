@@ -38,7 +38,8 @@ const SECTION_BYTES: u64 = 4_096;
 const PROGRAM: u32 = 0o755;
 
 /// The first program of a guest. It takes a lease, reports where its image told, and ends the guest. With
-/// `gantry.root=DISK` it starts the system of a disk, and with `gantry.disks` it tells what disks hold.
+/// `gantry.root=DISK` it starts the system of a disk, and with `gantry.disks` it tells what disks hold. With
+/// `gantry.counts` it writes numbers to its disk for ever, and tells each one that the disk has for certain.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp
 /bin/busybox --install -s /bin
@@ -61,6 +62,12 @@ if grep -q gantry.disks /proc/cmdline; then
         echo "GUEST disk $disk:" $(grep -a -o 'GANTRY[-A-Za-z0-9]*\|"local-hostname":"[^"]*"' /tmp/begin)
     done
 fi
+grep -q gantry.counts /proc/cmdline && while :; do
+    count=$((count + 1))
+    printf '%-511s\n' "COUNT $count" |
+        dd of=/dev/vda bs=512 seek=$((count % 2048 * 8)) conv=notrunc,fsync 2>/dev/null &&
+        echo "GUEST wrote $count"
+done
 ip link set eth0 up
 udhcpc -i eth0 -n -q -s /udhcpc
 serial=$(cat /sys/class/dmi/id/product_serial)

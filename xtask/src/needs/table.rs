@@ -75,6 +75,7 @@ pub(crate) const NEEDS: &[Need] = &[
     need("zsh", VERSION, Installed("zsh"), "its completions"),
     need("qemu-system-x86_64", VERSION, Installed("qemu-system-x86"), "machines that boot"),
     need("qemu-img", VERSION, Installed("qemu-utils"), "images of other formats"),
+    need("qemu-storage-daemon", VERSION, Installed("qemu-utils"), "copies of disks on other nodes"),
     need("swtpm", VERSION, Installed("swtpm"), "TPMs of guests"),
     need("objcopy", VERSION, Installed("binutils"), "unified kernel images"),
     need("xz", VERSION, Installed("xz-utils"), "modules of a kernel"),

@@ -1,9 +1,11 @@
 //! Core: fields of nodes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use luxi::query::Filter;
 use luxi::query::filter::Operand;
+use model::InstanceName;
 use model::node::{Node, NodeRole};
 use rpc::calls::NodeFacts;
 use serde_json::Map;
@@ -34,6 +36,13 @@ pub fn limited<'a>(config: &'a Config, filter: Option<&Filter>) -> Option<Vec<&'
 }
 
 impl NodeRow {
+    /// The instances of which it has copies of disks.
+    fn secondary_of(&self) -> Vec<InstanceName> {
+        let copies = self.config.disks.by.copy.of(self.node.name.clone());
+        let owners = copies.filter_map(|disk| self.config.instance_of(disk.instance?));
+        owners.map(|owner| owner.name.clone()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     fn is(&self, role: NodeRole) -> Cell {
         Cell::normal(self.node.role == role)
     }
@@ -134,9 +143,9 @@ pub const FIELDS: &[Field<NodeRow>] = fields! {
     "serial_no", "SerialNo", Number, "Number of changes of the node object",
         |r| Cell::normal(r.node.serial_no);
     "sinst_cnt", "Sinst", Number, "Number of instances with this node as secondary",
-        |_| Cell::normal(0);
+        |r| json(&r.secondary_of().len());
     "sinst_list", "SecInstances", Other, "List of instances with this node as secondary",
-        |_| Cell::normal(Vec::<String>::new());
+        |r| json(&r.secondary_of());
     "sip", "SecondaryIP", Text, "Secondary IP address", |r| json(&r.node.secondary_ip);
     "spfree", "SpFree", Number, "Available spindles, with exclusive storage", NodeRow::spindles;
     "sptotal", "SpTotal", Number, "Total spindles, with exclusive storage", NodeRow::spindles;

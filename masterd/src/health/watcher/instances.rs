@@ -1,4 +1,4 @@
-//! Core: instances that do not stay alive.
+//! Core: instances that do not stay alive, and copies of their disks that lack writes.
 
 use model::instance::Phase;
 use model::{InstanceName, Timestamp};
@@ -31,4 +31,28 @@ pub(crate) fn find(config: &Config, attempts: &Attempts) -> Vec<Alarm> {
         }
     };
     given_up.map(alarm).collect()
+}
+
+/// Alarms about disks that have one whole copy alone; one for each instance.
+pub(crate) fn stale_copies(config: &Config) -> Vec<Alarm> {
+    let mut alarms = Vec::new();
+    for instance in config.instances.values() {
+        let disks = config.disks_of(instance).enumerate();
+        let stale: Vec<_> = disks
+            .flat_map(|(place, disk)| disk.stale.iter().map(move |copy| (place, copy)))
+            .collect();
+        let Some(since) = stale.iter().map(|(_, (_, since))| **since).min() else { continue };
+        let named: Vec<String> =
+            stale.iter().map(|(place, (node, _))| format!("disk/{place} on {node}")).collect();
+        let name = &instance.name;
+        alarms.push(Alarm {
+            what: Subject::StaleCopies(name.clone()),
+            text: format!("no whole copy: {}", named.join(", ")),
+            todo: format!(
+                "copies are filled while the instance runs and their nodes answer; `gnt instance info {name}` shows how it stands"
+            ),
+            since,
+        });
+    }
+    alarms
 }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::config::Config;
 use crate::instances::blueprint::Blueprint;
 use crate::instances::capacity::{AllFacts, number, taken};
+use crate::instances::copies::{self, rules::MIRROR};
 
 /// Version of the protocol.
 const VERSION: u32 = 2;
@@ -50,7 +51,11 @@ impl Newcomer {
         let disk = |disk: &crate::instances::devices::WantedDisk| json!({"size": disk.size, "mode": disk.mode, "spindles": disk.spindles});
         Self {
             name: instance.name.to_string(),
-            disk_template: instance.disk_template.clone(),
+            // A program chooses one node; the one with copies is chosen beside it.
+            disk_template: match instance.disk_template.as_str() {
+                MIRROR => "plain".to_owned(),
+                template => template.to_owned(),
+            },
             tags: instance.tags.clone(),
             os: instance.os.clone(),
             hypervisor: instance.hypervisor.clone(),
@@ -225,10 +230,14 @@ fn of_instance(config: &Config, instance: &Instance) -> Value {
         "auto_balance": backend.get("auto_balance"),
         "admin_state": instance.admin_state,
         "os": instance.os,
-        "nodes": [&instance.primary_node],
+        "nodes": copies::nodes(config, instance),
         "disks": config.disks_of(instance).map(disk).collect::<Vec<_>>(),
         "disk_space_total": space,
-        "disk_template": instance.disk_template,
+        // Programs know the templates of Ganeti alone.
+        "disk_template": match instance.disk_template.as_str() {
+            MIRROR => "drbd",
+            template => template,
+        },
         "disks_active": instance.disks_active,
         "forthcoming": instance.forthcoming,
         "hypervisor": instance.hypervisor,

@@ -9,6 +9,7 @@ use model::instance::{Instance, Phase};
 use model::{InstanceName, JobId, Timestamp};
 
 use crate::config::Config;
+use crate::instances::copies::rules::{MIRROR, Need};
 use crate::instances::standing::Stands;
 
 /// Seconds after the first try; each further one within the hour waits twice as long.
@@ -21,6 +22,8 @@ pub(crate) const TRIES_MAX: usize = 5;
 const HOUR: i64 = 3_600;
 /// Jobs of one look: a node that comes back does not start all of its instances at once.
 const ORDERS_MAX: usize = 50;
+/// Tries that are remembered, where they are not given up.
+const TRIES_KEPT: usize = 10;
 
 /// Something to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,10 @@ pub(crate) enum Order {
     RemoveAgain,
     /// A job left its files below two names.
     FinishRename,
+    /// A run does not write copies of its disks: its guest may wait for that to be recorded.
+    DetachCopies,
+    /// Copies of its disks lack writes, or are filled and not recorded as such.
+    Resync,
 }
 
 impl fmt::Display for Order {
@@ -44,6 +51,8 @@ impl fmt::Display for Order {
             Self::FinishMove => "a job left it between two nodes",
             Self::RemoveAgain => "a job left it half removed",
             Self::FinishRename => "a job left it half renamed",
+            Self::DetachCopies => "it lost copies of its disks",
+            Self::Resync => "copies of its disks lack writes, or do not any more",
         })
     }
 }
@@ -56,6 +65,8 @@ pub(crate) struct InstanceStands {
     pub(crate) is_held: bool,
     /// Whether the job that brought it to its phase has ended.
     pub(crate) is_unfinished: bool,
+    /// The needs of copies of its disks on nodes that answer.
+    pub(crate) needs: Vec<Need>,
 }
 
 /// The jobs that were tried with an instance.
@@ -69,7 +80,12 @@ struct Tried {
 
 /// The jobs that were tried with instances.
 #[derive(Debug, Default)]
-pub(crate) struct Attempts(BTreeMap<InstanceName, Tried>);
+pub(crate) struct Attempts {
+    /// To have them live, or be whole.
+    lives: BTreeMap<InstanceName, Tried>,
+    /// To have copies of their disks whole.
+    copies: BTreeMap<InstanceName, Tried>,
+}
 
 impl Tried {
     fn forget_old(&mut self, now: Timestamp) {
@@ -78,12 +94,17 @@ impl Tried {
         }
     }
 
-    /// Whether the next try is due.
+    /// Whether the next try is due, and they are not too many.
     fn is_due(&self, now: Timestamp) -> bool {
+        self.at.len() < TRIES_MAX && self.is_due_again(now)
+    }
+
+    /// Whether the next try is due.
+    fn is_due_again(&self, now: Timestamp) -> bool {
         let Some(last) = self.at.back() else { return true };
         let doubled = u32::try_from(self.at.len() - 1).unwrap_or(u32::MAX).min(10);
         let pause = (AGAIN << doubled).min(AGAIN_MAX);
-        self.at.len() < TRIES_MAX && last.plus_seconds(pause) <= now
+        last.plus_seconds(pause) <= now
     }
 }
 
@@ -96,28 +117,43 @@ impl Attempts {
         has_ended: impl Fn(JobId) -> bool,
         now: Timestamp,
     ) -> Vec<(InstanceName, Order)> {
-        self.0.retain(|name, tried| {
-            tried.forget_old(now);
-            let instance = config.instances.get(name);
-            // Who shuts one down begins anew with it.
-            let is_meant = |instance: &Arc<Instance>| {
-                instance.phase != Phase::Ready || instance.admin_state == AdminState::Up
-            };
-            instance.is_some_and(is_meant) && !tried.at.is_empty()
-        });
+        for tried in [&mut self.lives, &mut self.copies] {
+            tried.retain(|name, tried| {
+                tried.forget_old(now);
+                // Who shuts one down begins anew with it.
+                let is_meant = |instance: &Arc<Instance>| {
+                    instance.phase != Phase::Ready || instance.admin_state == AdminState::Up
+                };
+                let is_at_work = tried.job.is_some_and(|job| !has_ended(job));
+                is_at_work
+                    || !tried.at.is_empty() && config.instances.get(name).is_some_and(is_meant)
+            });
+        }
         let mut orders = Vec::new();
         for instance in config.instances.values() {
-            let tried = self.0.get(&instance.name);
-            let is_at_work =
-                tried.is_some_and(|tried| tried.job.is_some_and(|job| !has_ended(job)));
-            if is_at_work || !tried.is_none_or(|tried| tried.is_due(now)) {
+            let is_at_work = |tried: &Tried| tried.job.is_some_and(|job| !has_ended(job));
+            let copies = self.copies.get(&instance.name);
+            if instance.disk_template == MIRROR
+                && instance.phase == Phase::Ready
+                && !copies.is_some_and(is_at_work)
+                && let Some(order) =
+                    of_copies(&seen(instance), copies.is_none_or(|tried| tried.is_due_again(now)))
+            {
+                orders.push((instance.start_order, instance.name.clone(), order));
+                continue;
+            }
+            let tried = self.lives.get(&instance.name);
+            if tried.is_some_and(is_at_work) || !tried.is_none_or(|tried| tried.is_due(now)) {
                 continue;
             }
             if let Some(order) = order(instance, || seen(instance)) {
                 orders.push((instance.start_order, instance.name.clone(), order));
             }
         }
-        orders.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+        // A guest stands still until its copies are let go.
+        let place =
+            |(start_order, _, order): &(_, _, Order)| (*order != Order::DetachCopies, *start_order);
+        orders.sort_by(|one, other| (place(one), &one.1).cmp(&(place(other), &other.1)));
         orders.truncate(ORDERS_MAX);
         orders.into_iter().map(|(_, name, order)| (name, order)).collect()
     }
@@ -130,22 +166,46 @@ impl Attempts {
         job: JobId,
         now: Timestamp,
     ) {
-        let tried = self.0.entry(name.clone()).or_default();
+        let tried = match order {
+            Order::DetachCopies | Order::Resync => &mut self.copies,
+            _ => &mut self.lives,
+        };
+        let tried = tried.entry(name.clone()).or_default();
         tried.job = Some(job);
         match order {
-            Order::Start | Order::FinishMove | Order::RemoveAgain | Order::FinishRename => {
+            Order::Start
+            | Order::FinishMove
+            | Order::RemoveAgain
+            | Order::FinishRename
+            | Order::Resync => {
                 tried.at.push_back(now);
+                if tried.at.len() > TRIES_KEPT {
+                    tried.at.pop_front();
+                }
             }
-            // It is no failure, and is not repeated.
-            Order::NoteShutdown => {}
+            // It is no failure, and is not repeated; or a guest waits for it.
+            Order::NoteShutdown | Order::DetachCopies => {}
         }
     }
 
     /// The instances with which it was tried as often as it may be, each since when.
     pub(crate) fn given_up(&self) -> Vec<(InstanceName, Timestamp)> {
-        let given_up = self.0.iter().filter(|(_, tried)| tried.at.len() >= TRIES_MAX);
+        let given_up = self.lives.iter().filter(|(_, tried)| tried.at.len() >= TRIES_MAX);
         given_up.filter_map(|(name, tried)| Some((name.clone(), *tried.at.back()?))).collect()
     }
+}
+
+/// The order for copies of an instance's disks. Nobody's lock keeps a guest from going on.
+fn of_copies(seen: &InstanceStands, is_due: bool) -> Option<Order> {
+    let has = |need| seen.needs.contains(&need);
+    if seen.stands.node != NodeState::Up {
+        return None;
+    }
+    if has(Need::Detach) {
+        return Some(Order::DetachCopies);
+    }
+    let resync = has(Need::Fresh) || has(Need::Join) && is_due;
+    (resync && !seen.is_held).then_some(Order::Resync)
 }
 
 /// The order for one instance.
@@ -155,7 +215,7 @@ fn order(instance: &Instance, seen: impl FnOnce() -> InstanceStands) -> Option<O
     if instance.forthcoming || is_whole && rests {
         return None;
     }
-    let InstanceStands { stands, is_held, is_unfinished } = seen();
+    let InstanceStands { stands, is_held, is_unfinished, needs: _ } = seen();
     if is_held || stands.node != NodeState::Up {
         return None;
     }
@@ -198,7 +258,7 @@ mod tests {
         let standing =
             Standing { wish: AdminState::Up, seen: of, user_shutdown, ..Standing::default() };
         let stands = Stands { node: NodeState::Up, sight: None, standing: Some(standing) };
-        InstanceStands { stands, is_held: false, is_unfinished: false }
+        InstanceStands { stands, is_held: false, is_unfinished: false, needs: Vec::new() }
     }
 
     #[test]
@@ -231,6 +291,22 @@ mod tests {
     }
 
     #[test]
+    fn copies_are_let_go_at_once_and_filled_ever_more_slowly() {
+        let with = |needs: &[Need], is_held| InstanceStands {
+            needs: needs.to_vec(),
+            is_held,
+            ..seen(state::Seen::IoError, false)
+        };
+        let both = with(&[Need::Join, Need::Detach], true);
+        assert_eq!(of_copies(&both, false), Some(Order::DetachCopies), "a lock does not matter");
+        assert_eq!(of_copies(&with(&[Need::Join], true), true), None, "a job holds it");
+        assert_eq!(of_copies(&with(&[Need::Join], false), true), Some(Order::Resync));
+        assert_eq!(of_copies(&with(&[Need::Join], false), false), None, "it was tried just now");
+        assert_eq!(of_copies(&with(&[Need::Fresh], false), false), Some(Order::Resync));
+        assert_eq!(of_copies(&with(&[], false), true), None);
+    }
+
+    #[test]
     fn a_rename_that_was_left_goes_on() {
         let renaming = Some("i2".parse().unwrap());
         let admin_state = AdminState::Down;
@@ -260,7 +336,7 @@ mod tests {
         let down = Instance { admin_state: AdminState::Down, ..instance("i1", "n1.example") };
         let mut rests = config.clone();
         rests.apply([ConfigChange::Instance(down)]);
-        let mut ended = Attempts(attempts.0.clone());
+        let mut ended = Attempts { lives: attempts.lives.clone(), ..Attempts::default() };
         assert!(
             ended.orders(&rests, |_| seen(state::Seen::Absent, false), |_| true, now).is_empty()
         );

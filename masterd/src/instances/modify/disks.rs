@@ -10,7 +10,8 @@ use model::{Exception, Timestamp, Uuid};
 use super::decide::{Around, Changed};
 use super::order::{Device, new_place, place, takes_none};
 use crate::config::Config;
-use crate::instances::{blueprint, devices};
+use crate::instances::blueprint::{self, Placed};
+use crate::instances::devices;
 use crate::units::wrong;
 
 impl Device for Disk {
@@ -48,7 +49,10 @@ pub(super) fn change(
                 let directory = op.file_storage_dir.as_deref();
                 let directory = blueprint::directory(&changed.instance, directory, &settings);
                 let usual = settings.ipolicy.std.disk_size;
-                added((told, usual), &directory, making, &mut disks, changed)?;
+                // A copy of it comes to the node that has copies of the others.
+                let nodes = disks.first().map(|disk| disk.nodes.clone()).unwrap_or_default();
+                let place = Placed { directory: &directory, nodes: &nodes };
+                added((told, usual), place, making, &mut disks, changed)?;
             }
             DeviceVerb::Attach => attached(config, told, &mut disks, changed)?,
             DeviceVerb::Modify => modified(around, told, &mut disks, changed)?,
@@ -85,10 +89,10 @@ fn stands_still(around: &Around, changed: &Changed) -> Result<(), Exception> {
     Err(Exception::prereq(text, ErrorCode::WrongState))
 }
 
-/// A new disk in this directory, of a usual size where none is told.
+/// A new disk at this place, of a usual size where none is told.
 fn added(
     (told, usual): (&DeviceChange, i64),
-    directory: &str,
+    place: Placed<'_>,
     (seed, now): (u128, Timestamp),
     disks: &mut Vec<Disk>,
     changed: &mut Changed,
@@ -96,7 +100,7 @@ fn added(
     let at = new_place(disks.len(), told, "disk")?;
     let wanted = devices::disk(&told.2, &changed.instance.disk_template, usual)?;
     let uuid = uuid::Builder::from_random_bytes(seed.to_le_bytes()).into_uuid();
-    let disk = blueprint::made(&wanted, &changed.instance, directory, (uuid, now));
+    let disk = blueprint::made(&wanted, &changed.instance, place, (uuid, now));
     let text = format!("add:size={},mode={}", disk.size, disk.mode);
     changed.told.push((format!("disk/{at}"), text.into()));
     disks.insert(at, disk.clone());

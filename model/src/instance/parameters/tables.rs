@@ -291,6 +291,7 @@ pub const DISK_TEMPLATES: &[(&str, Table)] = &[
         "gluster",
         &[ACCESS, text("host", "127.0.0.1"), number("port", PORTS, 24_007), text("volume", "gv0")],
     ),
+    ("mirror", &[]),
     ("plain", &[number("stripes", STRIPES, 1)]),
     ("rbd", &[ACCESS, text("pool", "rbd")]),
     ("sharedfile", &[]),

@@ -29,6 +29,24 @@ pub struct InstanceDeactivateDisks {
     pub force: bool,
 }
 
+/// Parameters of `OP_INSTANCE_DETACH_COPIES`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceDetachCopies {
+    pub instance_name: String,
+    #[serde(default)]
+    pub instance_uuid: Option<String>,
+}
+
+/// Parameters of `OP_INSTANCE_RESYNC`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceResync {
+    pub instance_name: String,
+    #[serde(default)]
+    pub instance_uuid: Option<String>,
+}
+
 /// Parameters of `OP_INSTANCE_GROW_DISK`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

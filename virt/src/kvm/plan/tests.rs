@@ -39,6 +39,7 @@ fn launch(values: &[(&str, Value)]) -> Launch {
             size: 1024,
             mode: DiskMode::ReadWrite,
             params: Parameters::new(),
+            replica: None,
         }],
         paused: false,
         seed: None,
@@ -73,6 +74,20 @@ fn lines(launch: &Launch, host: Host) -> Vec<String> {
         other => format!("{number} = {other:?}"),
     }));
     lines
+}
+
+#[test]
+fn a_disk_with_another_copy_is_written_through_a_quorum() {
+    let mut launch = launch(&[]);
+    let path = "/srv/gantry/web1/disk0".to_owned();
+    launch.disks[0].place = DiskPlace::Mirror { path };
+    let lines = lines(&launch, HOST);
+    let about = ["-blockdev", "werror", "the disk"];
+    let lines = lines.iter().filter(|line| about.iter().any(|about| line.contains(about)));
+    insta::assert_snapshot!(lines.cloned().collect::<Vec<_>>().join("\n"));
+    launch.disks[0].mode = DiskMode::ReadOnly;
+    let refused = self::lines(&launch, HOST);
+    assert!(refused[0].contains("is writable"), "{refused:?}");
 }
 
 #[test]

@@ -73,8 +73,9 @@ pub(crate) fn after(had: Launch, change: Change, failed: impl Fn(Uuid) -> bool) 
     now.nics.retain(|nic| failed(nic.uuid) || !change.without.contains(&nic.uuid));
     for disk in change.disks.into_iter().filter(|disk| !failed(disk.uuid)) {
         match now.disks.iter_mut().find(|had| had.uuid == disk.uuid) {
-            Some(had) => *had = disk,
-            None => now.disks.push(disk),
+            // Its other copy is what it was, and one that comes has none before it is joined.
+            Some(had) => *had = DiskLaunch { replica: had.replica.take(), ..disk },
+            None => now.disks.push(DiskLaunch { replica: None, ..disk }),
         }
     }
     for nic in change.nics.into_iter().filter(|nic| !failed(nic.uuid)) {
@@ -140,6 +141,7 @@ mod tests {
             size,
             mode: DiskMode::ReadWrite,
             params: Parameters::new(),
+            replica: None,
         }
     }
 

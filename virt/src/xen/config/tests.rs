@@ -56,6 +56,7 @@ fn disk(number: u32) -> DiskLaunch {
         size: 1024,
         mode: DiskMode::ReadWrite,
         params: Parameters::new(),
+        replica: None,
     }
 }
 
