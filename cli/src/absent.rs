@@ -11,7 +11,7 @@ const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 18] = [
+const VERBS: [(&str, &str, &str); 17] = [
     ("cluster", "command", CONSOLE),
     ("cluster", "copyfile", CONSOLE),
     ("cluster", "destroy", "remove the packages and the data directory of each node instead"),
@@ -20,11 +20,14 @@ const VERBS: [(&str, &str, &str); 18] = [
     ("cluster", "upgrade", UPGRADE),
     ("node", "health", POWER),
     ("node", "power", POWER),
-    ("node", "list-drbd", "disks have no copies in this version"),
+    ("node", "list-drbd", "no disk is DRBD's in this version; `gnt instance info` shows copies"),
     ("node", "restricted-command", CONSOLE),
-    ("instance", "replace-disks", "disks have no copies in this version"),
+    (
+        "instance",
+        "replace-disks",
+        "copies of disks stay on their nodes in this version; `gnt instance resync` fills them",
+    ),
     ("instance", "snapshot", INSTANCES),
-    ("instance", "resync", "disks have no copies in this version"),
     ("instance", "move-disk", INSTANCES),
     ("os", "modify", "`gnt cluster modify` has the parameters of operating systems"),
     ("debug", "wconfd", "the configuration has no daemon of its own: masterd keeps it"),

@@ -154,6 +154,8 @@ codes! {
         "A port of a switch is not as it is to be",
     InstanceKeepsDying "instance-keeps-dying"
         "An instance that is to run dies again and again",
+    InstanceStandsStill "instance-stands-still"
+        "A guest stands still, as one of its disks could not be written",
     CopyStale "copy-stale"
         "A disk has one whole copy alone",
     MachineOff "machine-off"

@@ -77,7 +77,7 @@ async fn run_with(
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);
     let mut child = start(command, kept)?;
-    let mut group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
+    let group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
     let (stdin, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
         if let Some(mut stdin) = stdin {
@@ -96,7 +96,8 @@ async fn run_with(
     let ended = tokio::time::timeout(limits.time, talk)
         .await
         .map_err(|_elapsed| ProgramError::Late(limits.time))??;
-    group.0 = None;
+    // Whatever of its group goes on behind its back is killed here, too.
+    drop(group);
     Ok(ended)
 }
 
@@ -117,7 +118,7 @@ fn start(mut command: Command, kept: CapabilitySet) -> io::Result<Child> {
     started.unwrap_or_else(|ended| std::panic::resume_unwind(ended))
 }
 
-/// The program and its children, who are killed unless it ended.
+/// The program and its children, who are killed with the value.
 struct Group(Option<Pid>);
 
 impl Drop for Group {

@@ -54,6 +54,9 @@ pub enum VirtError {
     /// The hypervisor says no.
     #[error("the hypervisor cannot {what} instance {name}: {why}")]
     Refused { what: &'static str, name: InstanceName, why: String },
+    /// A content is longer than its disk.
+    #[error("disk {path} has {size} MiB, and its content would end at byte {end}")]
+    Behind { path: String, end: u64, size: u64 },
     /// A run did not begin, as the copy of one of its disks on another node cannot be written.
     #[error("cannot start instance {name}: {why}")]
     Copy { name: InstanceName, why: String },

@@ -11,6 +11,7 @@ use model::instance::launch::DiskLaunch;
 use rustix::fs::{SeekFrom, seek};
 
 use crate::records::io as failed;
+use crate::storage::MIB;
 use crate::{Storage, VirtError};
 
 /// The description of an export, as Ganeti names it.
@@ -180,9 +181,14 @@ impl Exports {
         let path = directory.join(file);
         let mut options = OpenOptions::new();
         options.read(true).write(writes).create(writes).truncate(false).mode(FILE_MODE);
-        options
-            .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default());
-        options.open(&path).map_err(failed("open", &path))
+        // No link leads elsewhere, and a pipe that somebody put there is not waited for.
+        options.custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
+        let file = options.open(&path).map_err(failed("open", &path))?;
+        if file.metadata().map_err(failed("look at", &path))?.is_file() {
+            return Ok(file);
+        }
+        let error = io::Error::new(io::ErrorKind::InvalidInput, "it is no file");
+        Err(failed("open", &path)(error))
     }
 
     /// Reads the first piece of a volume at or behind `offset` that is not all zeros, at most `max` bytes.
@@ -212,6 +218,7 @@ impl Exports {
         data: &[u8],
     ) -> Result<(), VirtError> {
         let file = self.open(storage, volume, true)?;
+        fits(&volume, offset.saturating_add(data.len() as u64))?;
         put(&file, offset, data).map_err(failed("write", Path::new("a volume")))
     }
 
@@ -225,7 +232,10 @@ impl Exports {
         from: Volume<'_>,
         to: Volume<'_>,
     ) -> Result<(), VirtError> {
-        let (from, to) = (self.open(storage, from, false)?, self.open(storage, to, true)?);
+        let (from, target) = (self.open(storage, from, false)?, to);
+        let to = self.open(storage, to, true)?;
+        let size = from.metadata().map_err(failed("look at", Path::new("a volume")))?.len();
+        fits(&target, size)?;
         let copy = || {
             let mut offset = 0;
             loop {
@@ -238,6 +248,18 @@ impl Exports {
             }
         };
         copy().map_err(failed("copy", Path::new("a volume")))
+    }
+}
+
+/// Looks whether a content with this end fits into a volume: a disk has the size of its record, whatever an
+/// export says.
+fn fits(volume: &Volume<'_>, end: u64) -> Result<(), VirtError> {
+    match volume {
+        Volume::Disk(disk) if end > disk.size.saturating_mul(MIB) => {
+            let path = disk.place.path().to_owned();
+            Err(VirtError::Behind { path, end, size: disk.size })
+        }
+        Volume::Disk(_) | Volume::Export { .. } => Ok(()),
     }
 }
 
@@ -314,6 +336,26 @@ mod tests {
         assert!(exports.remove(&name).unwrap());
         assert!(!exports.remove(&name).unwrap());
         assert_eq!(exports.names().unwrap(), []);
+    }
+
+    #[test]
+    fn a_content_is_not_longer_than_its_disk() {
+        let (directory, exports, storage) = exports();
+        let path = directory.path().join("disks/web1/disk").display().to_string();
+        let disk = DiskLaunch {
+            uuid: model::Uuid::nil(),
+            place: model::instance::disk::DiskPlace::File { path },
+            size: 1,
+            mode: model::instance::disk::DiskMode::ReadWrite,
+            params: model::instance::parameters::Parameters::new(),
+            replica: None,
+        };
+        storage.create(&disk).unwrap();
+        exports.write(&storage, Volume::Disk(&disk), MIB - 1, b"x").unwrap();
+        for (offset, data) in [(MIB, &b"x"[..]), (2 * MIB, b"")] {
+            let refused = exports.write(&storage, Volume::Disk(&disk), offset, data);
+            assert!(matches!(refused, Err(VirtError::Behind { .. })), "{refused:?}");
+        }
     }
 
     #[test]

@@ -13,6 +13,15 @@ use rustix::io::Errno;
 const PIECE_BYTES: u64 = 1024 * 1024;
 /// Bytes that are left out where all of them are zero: a page of most file systems, some times over.
 const HOLE_BYTES: usize = 64 * 1024;
+/// Bytes of the header of qcow2 that all versions have.
+const HEADER_BYTES: usize = 72;
+/// Bits of the size of a cluster, which a reader must know.
+const CLUSTER_BITS_MIN: u64 = 9;
+const CLUSTER_BITS_MAX: u64 = 21;
+/// Most entries of its first table: QEMU's limit of 32 MiB.
+const TABLE_ENTRIES_MAX: u64 = 4 << 20;
+/// The bits of an entry that are an offset.
+const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
 /// The mark of qcow2.
 const QCOW2: &[u8] = b"QFI\xfb";
 
@@ -34,7 +43,36 @@ pub enum ImageError {
 enum Content {
     Raw(File, u64),
     /// An image that refers to no other file; the library refuses one that does.
-    Qcow2(Box<FormatAccess<imago::file::File>>),
+    Qcow2(Box<FormatAccess<imago::file::File>>, u64),
+}
+
+/// Looks whether all tables of a qcow2 lie within its file (QEMU's docs/interop/qcow2.txt): the library reads
+/// what is cut off as zeros.
+fn whole(image: &File, size: u64) -> io::Result<()> {
+    let cut = || io::Error::new(io::ErrorKind::UnexpectedEof, "the image is cut off");
+    let mut header = [0; HEADER_BYTES];
+    image.read_exact_at(&mut header, 0)?;
+    let number = |at: usize| u64::from(u32::from_be_bytes([0, 1, 2, 3].map(|i| header[at + i])));
+    let (cluster_bits, entries) = (number(20), number(36));
+    let table = number(40) << 32 | number(44);
+    let cluster = u32::try_from(cluster_bits).ok().and_then(|bits| 1_u64.checked_shl(bits));
+    let cluster = cluster.filter(|_| (CLUSTER_BITS_MIN..=CLUSTER_BITS_MAX).contains(&cluster_bits));
+    let cluster = cluster.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+    if entries > TABLE_ENTRIES_MAX {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    if table.checked_add(entries * 8).is_none_or(|end| end > size) {
+        return Err(cut());
+    }
+    let mut entry = [0; 8];
+    for place in 0..entries {
+        image.read_exact_at(&mut entry, table + place * 8)?;
+        let offset = u64::from_be_bytes(entry) & OFFSET;
+        if offset != 0 && offset.saturating_add(cluster) > size {
+            return Err(cut());
+        }
+    }
+    Ok(())
 }
 
 impl Content {
@@ -45,15 +83,17 @@ impl Content {
         if mark != QCOW2 {
             return Ok(Self::Raw(image, size));
         }
+        whole(&image, size)?;
         let image = imago::file::File::try_from(image)?;
         let image = Qcow2::<imago::file::File>::builder(image);
-        Ok(Self::Qcow2(Box::new(FormatAccess::new(image.open(DenyImplicitOpenGate::default())?))))
+        let image = FormatAccess::new(image.open(DenyImplicitOpenGate::default())?);
+        Ok(Self::Qcow2(Box::new(image), size))
     }
 
     fn size(&self) -> u64 {
         match self {
             Self::Raw(_, size) => *size,
-            Self::Qcow2(image) => image.size(),
+            Self::Qcow2(image, _) => image.size(),
         }
     }
 
@@ -72,8 +112,14 @@ impl Content {
                     Err(Errno::NXIO) => return Ok(None),
                     Err(error) => return Err(error.into()),
                 },
-                Self::Qcow2(image) => {
+                Self::Qcow2(image, file) => {
                     let (mapping, length) = image.get_mapping(at, image.size() - at)?;
+                    if let Mapping::Raw { offset, .. } = &mapping
+                        && offset.saturating_add(length) > *file
+                    {
+                        let why = "the image is cut off";
+                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
+                    }
                     (matches!(mapping, Mapping::Zero { .. } | Mapping::Eof { .. }), length)
                 }
             };
@@ -91,7 +137,7 @@ impl Content {
     fn read(&self, piece: &mut [u8], at: u64) -> io::Result<()> {
         match self {
             Self::Raw(image, _) => image.read_exact_at(piece, at),
-            Self::Qcow2(image) => image.read(piece, at),
+            Self::Qcow2(image, _) => image.read(piece, at),
         }
     }
 }
@@ -182,6 +228,13 @@ mod tests {
             let mut had = content();
             disk.read_exact_at(&mut had, 0).unwrap();
             assert!(had == content(), "{more:?}");
+        }
+        // The last whole one has clusters of 4 KiB; cut anywhere, it is no image any more.
+        let whole = std::fs::read(path("qcow2")).unwrap();
+        for end in [whole.len() / 4, whole.len() / 2, whole.len() - 4096] {
+            stdx::atomic::write(path("cut").as_ref(), &whole[..end], 0o600).unwrap();
+            let refused = write(File::open(path("cut")).unwrap(), &disk(&directory), 3 << 20);
+            assert!(matches!(refused, Err(ImageError::Read(_))), "{end}: {refused:?}");
         }
         let (base, over) = (path("qcow2"), path("over"));
         qemu_img(&["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", &base, &over]);

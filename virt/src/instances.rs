@@ -319,13 +319,18 @@ impl Instances {
                 return self.again(&record).await;
             }
         }
+        let mut seen = match order {
+            Order::Pause => Seen::Paused,
+            _ => Seen::Running,
+        };
         if let (Some(guest), Some(launch)) = (self.guest_of(uuid), &record.launch) {
             kvm::size::order(&guest, launch, order).await?;
+            // One that is told to go on may stand still again at once.
+            seen = guest.seen().await?.unwrap_or(record.seen);
         }
         let now = self.now();
         self.put(match order {
-            Order::Pause => record.becomes(Seen::Paused, now),
-            Order::Resume | Order::Reset => record.becomes(Seen::Running, now),
+            Order::Pause | Order::Resume | Order::Reset => record.becomes(seen, now),
             Order::Memory(memory) => Record { memory, ..record },
             Order::Processors(count) => record.with_processors(count),
         })

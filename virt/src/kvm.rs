@@ -28,6 +28,7 @@ mod words;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -69,7 +70,7 @@ const DEVICE: &str = "/dev/kvm";
 /// The device of the kernel's end of cards.
 const VHOST_NET: &str = "/dev/vhost-net";
 /// How much of QEMU's own words an error repeats: its last ones, which tell why it ended.
-const TOLD_BYTES_MAX: usize = 600;
+const TOLD_BYTES_MAX: u64 = 600;
 
 /// A file that belongs to a run, beside its record.
 #[derive(Debug, Clone, Copy)]
@@ -154,6 +155,11 @@ impl Kvm {
     /// The log of an instance's console.
     pub(crate) fn console_log(&self, uuid: Uuid) -> PathBuf {
         self.path(uuid, RunFile::ConsoleLog)
+    }
+
+    /// The logs of an instance that its programs write, and of which only the end is kept.
+    pub(crate) fn logs(&self, uuid: Uuid) -> [PathBuf; 2] {
+        [RunFile::ConsoleLog, RunFile::Log].map(|file| self.path(uuid, file))
     }
 
     /// The socket of its input.
@@ -295,9 +301,8 @@ impl Kvm {
             Ok(status) => status.to_string(),
             Err(error) => format!("its exit status is not known: {error}"),
         };
-        let words = std::fs::read(self.path(uuid, RunFile::Log)).unwrap_or_default();
-        let words = &words[words.len().saturating_sub(TOLD_BYTES_MAX)..];
-        let words = String::from_utf8_lossy(words);
+        let words = end_of(&self.path(uuid, RunFile::Log)).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words);
         match words.trim() {
             "" => format!("QEMU ended: {status}"),
             words => format!("QEMU ended: {status}: {words}"),
@@ -344,6 +349,16 @@ impl Kvm {
             }
         }
     }
+}
+
+/// The end of a file, of which nobody knows how long a program has made it.
+fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let begin = file.metadata()?.len().saturating_sub(TOLD_BYTES_MAX);
+    let mut end = vec![0; usize::try_from(TOLD_BYTES_MAX).unwrap_or_default()];
+    let count = file.read_at(&mut end, begin)?;
+    end.truncate(count);
+    Ok(end)
 }
 
 /// Has a guest that stands still get what it needs, and run or go on standing still.

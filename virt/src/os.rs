@@ -29,6 +29,8 @@ const SCRIPT_TIME: Duration = Duration::from_secs(3_300);
 const OUTPUT_MAX: u64 = 1 << 20;
 /// Lines of its output that its failure tells (Ganeti: 20).
 const LINES_TOLD: usize = 20;
+/// Bytes of them: a job keeps them for ever.
+const TOLD_BYTES_MAX: usize = 4_096;
 /// Logs of scripts that are kept.
 const LOGS_MAX: usize = 200;
 /// Mode of a log: a script may print what only root is to know.
@@ -124,7 +126,9 @@ impl Systems {
         }
         let lines: Vec<&str> = output.lines().collect();
         let last = lines.get(lines.len().saturating_sub(LINES_TOLD)..).unwrap_or_default();
-        why.push_str(&format!(", its last lines:\n{}", last.join("\n")));
+        let last = last.join("\n");
+        let begin = last.floor_char_boundary(last.len().saturating_sub(TOLD_BYTES_MAX));
+        why.push_str(&format!(", its last lines:\n{}", &last[begin..]));
         Err(refuse(why))
     }
 

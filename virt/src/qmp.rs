@@ -33,10 +33,13 @@ pub(crate) const COMMAND: Duration = Duration::from_secs(20);
 /// The pause before another try to reach it.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Events after which the status may be another one.
-const TELLING: [&str; 10] = [
+const TELLING: [&str; 13] = [
     "SHUTDOWN",
     "STOP",
     "RESUME",
+    "RESET",
+    "SUSPEND",
+    "WAKEUP",
     "BLOCK_IO_ERROR",
     COMPLAINT,
     "GUEST_PANICKED",

@@ -10,13 +10,15 @@ use model::instance::launch::DiskLaunch;
 use crate::VirtError;
 use crate::records::io as failed;
 
-const MIB: u64 = 1024 * 1024;
+pub(crate) const MIB: u64 = 1024 * 1024;
 /// Bytes of what `st_blocks` counts (stat(2)).
 const BLOCK: u64 = 512;
 /// Directories below one another that are looked through: that of an instance, and one more.
 const DEPTH_MAX: u32 = 3;
 /// Mode of a disk.
 const DISK_MODE: u32 = 0o600;
+/// A disk is no link to elsewhere.
+const FLAGS: i32 = nix::libc::O_NOFOLLOW;
 /// Directories that a list may name.
 const DIRECTORIES_MAX: usize = 64;
 
@@ -77,7 +79,7 @@ impl Storage {
             fs::create_dir_all(directory).map_err(failed("make the directory", directory))?;
         }
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(DISK_MODE);
+        options.write(true).create(true).truncate(false).mode(DISK_MODE).custom_flags(FLAGS);
         let file = options.open(&path).map_err(failed("make the disk", &path))?;
         enlarge(&file, &path, disk.size)?;
         file.sync_all().map_err(failed("write", &path))?;
@@ -90,7 +92,8 @@ impl Storage {
     /// It may not lie there, or is not there.
     pub fn open(&self, disk: &DiskLaunch, writes: bool) -> Result<File, VirtError> {
         let path = self.path(disk.place.path())?;
-        let file = OpenOptions::new().read(true).write(writes).open(&path);
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(writes).custom_flags(FLAGS).open(&path);
         file.map_err(failed("open the disk", &path))
     }
 
@@ -142,8 +145,8 @@ impl Storage {
     /// It is not there, it would shrink, or there is no room.
     pub fn grow(&self, disk: &DiskLaunch, size: u64, dry_run: bool) -> Result<(), VirtError> {
         let path = self.path(disk.place.path())?;
-        let file =
-            OpenOptions::new().write(true).open(&path).map_err(failed("open the disk", &path))?;
+        let file = OpenOptions::new().write(true).custom_flags(FLAGS).open(&path);
+        let file = file.map_err(failed("open the disk", &path))?;
         let has = length(&file, &path)?;
         let file_system =
             rustix::fs::fstatvfs(&file).map_err(|error| failed("look at", &path)(error.into()))?;
@@ -202,7 +205,7 @@ impl Storage {
     /// It may not lie there, or the system says no.
     pub fn size(&self, disk: &DiskLaunch) -> Result<Option<u64>, VirtError> {
         let path = self.path(disk.place.path())?;
-        match fs::metadata(&path) {
+        match fs::symlink_metadata(&path) {
             Ok(metadata) => Ok(Some(metadata.len() / MIB)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed("look at the disk", &path)(error)),

@@ -22,6 +22,8 @@ pub const CALLERS_DEADLINE: u64 = 60;
 pub const UNSERVED_DEADLINE: u64 = 60;
 /// Seconds for which a host's network may differ from what was applied: a link that comes up takes less.
 pub const DRIFT_DEADLINE: u64 = 60;
+/// Seconds for which a guest may wait for a disk: a copy that is let go takes less.
+pub const STILL_DEADLINE: u64 = 30;
 /// Seconds for which a copy of a disk may lack writes: a restart of its node's agent and the filling of what
 /// changed meanwhile take less.
 pub const STALE_DEADLINE: u64 = 300;
@@ -136,6 +138,8 @@ kinds! {
     PortFailed Warning, after 0;
     /// An instance does not stay alive.
     InstanceKeepsDying Warning, after 0;
+    /// A guest stands still, as a disk could not be written.
+    InstanceStandsStill Warning, after STILL_DEADLINE;
     /// A disk has one whole copy alone.
     CopyStale Warning, after STALE_DEADLINE;
     /// A machine in service gives no sign of life any more, or many of an agent.
@@ -204,6 +208,8 @@ subjects! {
     Switch(name: Word) => SwitchUnreached, "switch {name}";
     Port(key: PortKey) => PortFailed, "port {key}";
     Instance(name: InstanceName) => InstanceKeepsDying, "instance {name}";
+    /// An instance whose guest waits for a disk.
+    StillInstance(name: InstanceName) => InstanceStandsStill, "guest of {name}";
     /// An instance with copies of disks that lack writes.
     StaleCopies(name: InstanceName) => CopyStale, "copies of {name}";
     /// A machine whose silence made it unreachable.

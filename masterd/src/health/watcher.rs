@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use jobs::{AutoArchived, Event};
 use model::audit::AuditEntry;
+use model::instance::Instance;
 use model::node::{Node, NodeRole};
 use model::opcode::{OpInput, ReasonEntry};
 use model::switch::Switch;
@@ -215,9 +216,12 @@ impl Watcher {
     /// Alarms about switches, their ports, and instances.
     fn objects(&self, config: &Config) -> Vec<Alarm> {
         let look = |switch: &Switch| self.switches.of(switch.name.as_str());
+        let seen = &self.contacts.instances;
+        let sight = |one: &Instance| seen.of(&one.primary_node, one.uuid).flatten();
         let mut alarms = switches::find(config, look, self.now());
         alarms.extend(instances::find(config, &self.attempts.lock()));
         alarms.extend(instances::stale_copies(config));
+        alarms.extend(instances::still(config, sight));
         alarms
     }
 

@@ -379,7 +379,7 @@ pub(super) struct Nodes<'n> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed<'p> {
     pub(super) directory: &'p str,
-    /// That of the instance first; they count where not every node reaches the directory.
+    /// The instance's own node comes first. They count where not every node reaches the directory.
     pub(super) nodes: &'p [NodeName],
 }
 

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::hmac;
+use model::group::Group;
 use model::instance::launch::{DiskLaunch, Launch, Replica, ReplicaKey, Sight};
 use model::instance::{Disk, Instance};
 use model::{Code, Exception, NodeName, Timestamp, Uuid};
@@ -265,6 +266,25 @@ pub(super) fn others<'c>(config: &'c Config, instance: &'c Instance) -> Vec<&'c 
     others.sort();
     others.dedup();
     others
+}
+
+/// A value of the groups of the nodes that have copies of an instance's disks.
+pub(super) fn groups(
+    config: &Config,
+    instance: &Instance,
+    of_group: fn(&Group) -> &String,
+) -> Vec<String> {
+    let nodes = others(config, instance).into_iter().filter_map(|node| config.nodes.get(node));
+    nodes.map(|node| of_group(config.group_of(node)).clone()).collect()
+}
+
+/// Each copy of an instance's disks that lacks writes, as `disk/0@NODE`.
+pub(super) fn stale_ones(config: &Config, instance: &Instance) -> Vec<String> {
+    let of = |(place, disk): (usize, &Arc<Disk>)| {
+        let nodes = disk.stale.keys();
+        nodes.map(|node| format!("disk/{place}@{node}")).collect::<Vec<String>>()
+    };
+    config.disks_of(instance).enumerate().flat_map(of).collect()
 }
 
 /// The nodes of an instance: its own, and those that have copies of its disks.

@@ -10,6 +10,7 @@ use model::instance::{Disk, Instance, Nic};
 use model::opcode::InstanceQueryData;
 use serde_json::{Map, Value, json};
 
+use super::copies;
 use super::fields::{InstanceRow, Rows};
 use crate::config::Config;
 use crate::units::list::seconds;
@@ -61,12 +62,7 @@ fn described(row: &InstanceRow, only_static: bool) -> Value {
     });
     let disks: Vec<Value> =
         (0..).zip(config.disks_of(instance)).map(|(place, one)| disk(row, place, one)).collect();
-    let others = row.others();
-    let groups: Vec<&Group> = others
-        .iter()
-        .filter_map(|node| config.nodes.get(node))
-        .map(|node| config.group_of(node))
-        .collect();
+    let groups = |of: fn(&Group) -> &String| copies::groups(config, instance, of);
     let nics: Vec<Value> = instance.nics.iter().map(|one| nic(row, one)).collect();
     json!({
         "name": instance.name,
@@ -75,9 +71,9 @@ fn described(row: &InstanceRow, only_static: bool) -> Value {
         "pnode": instance.primary_node,
         "pnode_group_uuid": group.map(|group| &group.uuid),
         "pnode_group_name": group.map(|group: &Group| &group.name),
-        "snodes": others,
-        "snodes_group_uuids": groups.iter().map(|group| &group.uuid).collect::<Vec<_>>(),
-        "snodes_group_names": groups.iter().map(|group| &group.name).collect::<Vec<_>>(),
+        "snodes": copies::others(config, instance),
+        "snodes_group_uuids": groups(|group| &group.uuid),
+        "snodes_group_names": groups(|group| &group.name),
         "os": instance.os,
         "nics": nics,
         "disk_template": instance.disk_template,

@@ -130,27 +130,6 @@ impl InstanceRow {
         Cell::normal(self.config.disks_of(&self.instance).map(one).collect::<Vec<Value>>())
     }
 
-    /// Each copy of its disks that lacks writes.
-    fn stale(&self) -> Vec<String> {
-        let of = |(place, disk): (usize, &Arc<Disk>)| {
-            let nodes = disk.stale.keys();
-            nodes.map(|node| format!("disk/{place}@{node}")).collect::<Vec<String>>()
-        };
-        self.config.disks_of(&self.instance).enumerate().flat_map(of).collect()
-    }
-
-    /// The nodes that have copies of its disks.
-    pub(super) fn others(&self) -> Vec<NodeName> {
-        copies::others(&self.config, &self.instance).into_iter().cloned().collect()
-    }
-
-    fn groups_of_others(&self, of_group: fn(&Group) -> &String) -> Cell {
-        let others = copies::others(&self.config, &self.instance).into_iter();
-        let groups = others.filter_map(|node| self.config.nodes.get(node));
-        let named = groups.map(|node| of_group(self.config.group_of(node)).clone());
-        Cell::normal(named.collect::<Vec<String>>())
-    }
-
     fn disk_sum(&self) -> u64 {
         self.config.disks_of(&self.instance).map(|disk| disk.size).sum()
     }
@@ -195,7 +174,7 @@ impl InstanceRow {
     fn detail(&self) -> Cell {
         let seen = self.stands.sight.as_ref().map(|sight| sight.seen);
         let told = |seen| !matches!(seen, Seen::Running | Seen::Absent);
-        // One that is half made or half removed looks like one that rests.
+        // A half made or half removed instance looks like one that rests.
         let phase = Some(&self.instance.phase).filter(|phase| **phase != Phase::Ready);
         let seen = seen.filter(|seen| told(*seen)).map(Seen::as_str);
         Cell::optional(phase.map(Phase::as_str).or(seen))
@@ -318,11 +297,11 @@ const SIMPLE: &[Field<InstanceRow>] = fields! {
     "serial_no", "SerialNo", Number, "Number of changes of the instance object",
         |r| Cell::normal(r.instance.serial_no);
     "snodes", "Secondary_Nodes", Other, "Secondary nodes",
-        |r| json(&r.others());
+        |r| json(&copies::others(&r.config, &r.instance));
     "snodes.group", "SecondaryNodesGroups", Other, "Groups of the secondary nodes",
-        |r| r.groups_of_others(|group| &group.name);
+        |r| json(&copies::groups(&r.config, &r.instance, |group| &group.name));
     "snodes.group.uuid", "SecondaryNodesGroupsUUID", Other, "UUIDs of the groups of the secondary nodes",
-        |r| r.groups_of_others(|group| &group.uuid);
+        |r| json(&copies::groups(&r.config, &r.instance, |group| &group.uuid));
     "status", "Status", Text, "Wanted and actual state in one word",
         InstanceRow::status;
     "tags", "Tags", Other, "Tags",
@@ -346,7 +325,7 @@ const OWN: &[Field<InstanceRow>] = fields! {
     "last_exit", "LastExit", Text, "Why it ended last",
         |r| Cell::optional(r.stands.sight.as_ref().and_then(|sight| sight.exit.clone()));
     "stale_copies", "StaleCopies", Other, "Copies of its disks that lack writes, each with its node",
-        |r| Cell::normal(r.stale());
+        |r| json(&copies::stale_ones(&r.config, &r.instance));
     "guest_hostname", "GuestName", Text, "What its guest calls itself, by the agent in it",
         |r| r.guest(|guest| Cell::optional(guest.hostname.clone()));
     "guest_ips", "GuestIPs", Other, "Addresses that its guest has, by the agent in it",

@@ -167,12 +167,25 @@ impl LogicalUnit for InstanceStartup {
                 context.say(warning("Primary node offline, marked instance as started")).await;
                 Ok(())
             }
-            None => {
-                context.say(super::info("The instance runs already")).await;
-                Ok(())
-            }
+            None => goes_on(context, &instance, self.startup_paused).await,
         }
     }
+}
+
+/// Has an instance that lives go on if it stands still: somebody began it paused, or a disk had no room.
+async fn goes_on(context: &mut Context, instance: &Instance, stays: bool) -> Result<(), Failure> {
+    let stands = Stands::of(&context.config(), instance, context.contacts(), context.now());
+    let seen = stands.sight.map(|sight| sight.seen);
+    if stays || !matches!(seen, Some(Seen::Paused | Seen::IoError)) {
+        context.say(super::info("The instance runs already")).await;
+        return Ok(());
+    }
+    context.say(super::info("The instance stands still, and is told to go on")).await;
+    let resume =
+        InstanceControl { uuid: instance.uuid, run: instance.runs, control: Control::Resume };
+    let done = agent::seen(context, &instance.primary_node, resume).await?;
+    let what = format!("Could not have instance {} go on", instance.name);
+    done.map(drop).map_err(|not| not.exception(&what).into())
 }
 
 /// The launch for a node, with the parameters of this run alone.

@@ -16,7 +16,7 @@ use tests::wire::Wire;
 use crate::instances::{BARE, Node, with};
 
 const NAME: &str = "web1.example";
-/// Where the guest writes its numbers: so many, at this distance (`gantry.counts`).
+/// The guest writes its numbers to so many places, at this distance (`gantry.counts`).
 const PLACES: u64 = 2_048;
 const DISTANCE: u64 = 8 * 512;
 
@@ -144,7 +144,7 @@ impl Pair {
 }
 
 impl Drop for Pair {
-    /// What serves copies outlives its agent, and is not to outlive the test.
+    /// A process that serves copies outlives its agent, and is not to outlive the test.
     fn drop(&mut self) {
         self.node.cluster.kill_agent(&self.second);
         self.serving().iter().for_each(|process| drop(process.kill()));

@@ -19,6 +19,8 @@ use crate::xen::is_xen;
 
 /// How often logs of consoles are looked at: a guest that floods its own writes some MB meanwhile.
 const CUT_LOGS: Duration = Duration::from_secs(5);
+/// The pause before what became of a guest is recorded again, where that failed: the disk may be full.
+const NOTE_AGAIN: Duration = Duration::from_secs(1);
 /// How often a guest's agent is asked that did not answer: it may be starting.
 const HEAR: Duration = Duration::from_secs(10);
 /// How often one is asked that did: addresses change seldom.
@@ -72,6 +74,9 @@ impl Instances {
                     Ok(false) => return,
                     Err(error) => {
                         tracing::warn!(%uuid, %error, "what became of a guest was not recorded");
+                        // Whoever looks at the record meanwhile would take a dead guest for a living one for ever.
+                        tokio::time::sleep(NOTE_AGAIN).await;
+                        continue;
                     }
                 }
                 if standing.changed().await.is_err() {
@@ -310,9 +315,10 @@ impl Instances {
             let guests: Vec<Uuid> = self.0.guests.lock().keys().copied().collect();
             stdx::aside(|| self.0.replicas.cut_logs());
             for uuid in guests {
-                let log = self.0.kvm.console_log(uuid);
-                if let Err(error) = stdx::aside(|| console::cut(&log)) {
-                    tracing::warn!(%uuid, %error, "the log of a console is not cut");
+                for log in self.0.kvm.logs(uuid) {
+                    if let Err(error) = stdx::aside(|| console::cut(&log)) {
+                        tracing::warn!(%uuid, %error, log = %log.display(), "a log is not cut");
+                    }
                 }
             }
         }

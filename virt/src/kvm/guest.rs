@@ -191,6 +191,19 @@ async fn follow(
     stands.send_replace(Standing::Ended(reap.await));
 }
 
+impl Guest {
+    /// Asks QEMU how the guest stands; none where it has ended, or its word is not known.
+    ///
+    /// # Errors
+    /// QEMU does not answer.
+    pub(crate) async fn seen(&self) -> Result<Option<Seen>, QmpError> {
+        Ok(match status(&self.ask("query-status", json!({})).await?) {
+            Some(Standing::Alive(seen)) => Some(seen),
+            Some(Standing::Off | Standing::Ended(_)) | None => None,
+        })
+    }
+}
+
 /// How a guest stands by QEMU's word (`RunState` of `qapi/run-state.json`).
 fn status(told: &Value) -> Option<Standing> {
     let seen = match told.get("status")?.as_str()? {

@@ -25,7 +25,11 @@ pub(crate) async fn order(guest: &Guest, launch: &Launch, order: Order) -> Resul
     let plain = match order {
         Order::Pause => "stop",
         Order::Resume => "cont",
-        Order::Reset => "system_reset",
+        Order::Reset => {
+            guest.ask("system_reset", json!({})).await?;
+            // One that stood still would do so with its new system, too.
+            "cont"
+        }
         Order::Memory(mib) => return memory(guest, launch, mib).await,
         Order::Processors(count) => return processors(guest, launch, count).await,
     };

@@ -25,6 +25,8 @@ use crate::VirtError;
 use crate::confine::Confinement;
 use crate::records::io as failed;
 
+/// The right of everybody to read a file.
+const OTHERS_READ: u32 = 0o004;
 /// Mode of files that a guest writes and its operator reads.
 pub(super) const LOG_MODE: u32 = 0o640;
 /// Most bytes of variables: a flash of 64 MiB is the largest of QEMU's machines.
@@ -91,6 +93,26 @@ fn groups() -> Result<Vec<u32>, VirtError> {
     }
 }
 
+/// Opens a kernel or an image for a guest. It reads all of that, so only what everybody on the node may read
+/// is one: no key, and no disk of another instance.
+fn image(path: &Path) -> Result<File, VirtError> {
+    let mut options = OpenOptions::new();
+    // A pipe would wait for its other end.
+    options.read(true).custom_flags(nix::libc::O_NONBLOCK);
+    let file = options.open(path).map_err(failed("open", path))?;
+    let found = file.metadata().map_err(failed("look at", path))?;
+    let refused = |why: &str| Err(failed("give a guest", path)(io::Error::other(why.to_owned())));
+    if !found.is_file() {
+        return refused("it is no file");
+    }
+    if found.mode() & OTHERS_READ == 0 {
+        return refused(
+            "a guest reads all of it, and not everybody on this node may; `chmod o+r` says that everybody may",
+        );
+    }
+    Ok(file)
+}
+
 fn open(
     kvm: &Kvm,
     launch: &Launch,
@@ -109,7 +131,7 @@ fn open(
             options.open(&path).map_err(failed("open", &path))?.into()
         }
         Given::Disk(disk) => kvm.storage.open(disk, disk.mode == DiskMode::ReadWrite)?.into(),
-        Given::Image(path) => File::open(path).map_err(failed("open", path))?.into(),
+        Given::Image(path) => image(Path::new(path))?.into(),
         Given::Variables(firmware) => {
             let kind = match firmware.is_secure {
                 true => RunFile::SecureVariables,
@@ -175,4 +197,25 @@ fn listen(path: &Path) -> Result<OwnedFd, VirtError> {
         _ => {}
     }
     Ok(UnixListener::bind(path).map_err(failed("listen at", path))?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_guest_gets_what_everybody_may_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("image");
+        stdx::atomic::write(&path, b"content", 0o640).unwrap();
+        let refused = image(&path).map(drop).unwrap_err();
+        assert!(stdx::daemon::chain(&refused).contains("chmod o+r"), "{refused:?}");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        image(&path).unwrap();
+        let pipe = directory.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o666)).unwrap();
+        assert!(image(&pipe).is_err(), "it is not waited for");
+    }
 }

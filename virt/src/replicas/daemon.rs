@@ -168,7 +168,7 @@ pub(super) fn start(wanted: &Wanted<'_>) -> Result<Started, VirtError> {
 pub(super) fn is_used(port: u16) -> bool {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
     let reads = tables.iter().any(Result::is_ok);
-    // Where nobody tells, it is taken for used.
+    // It is taken for used where nobody tells.
     !reads || tables.iter().flatten().any(|table| is_connected(table, port))
 }
 

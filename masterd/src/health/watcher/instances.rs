@@ -1,6 +1,10 @@
 //! Core: instances that do not stay alive, and copies of their disks that lack writes.
 
-use model::instance::Phase;
+use std::sync::Arc;
+
+use model::instance::launch::Sight;
+use model::instance::state::Seen;
+use model::instance::{Instance, Phase};
 use model::{InstanceName, Timestamp};
 
 use crate::config::Config;
@@ -55,4 +59,22 @@ pub(crate) fn stale_copies(config: &Config) -> Vec<Alarm> {
         });
     }
     alarms
+}
+
+/// Alarms about guests that stand still, as one of their disks could not be written.
+pub(crate) fn still(config: &Config, sight: impl Fn(&Instance) -> Option<Sight>) -> Vec<Alarm> {
+    let stands = |instance: &Arc<Instance>| {
+        let sight = sight(instance).filter(|sight| sight.seen == Seen::IoError)?;
+        let name = &instance.name;
+        Some(Alarm {
+            what: Subject::StillInstance(name.clone()),
+            text: sight.exit.unwrap_or_else(|| "one of its disks could not be written".to_owned()),
+            todo: format!(
+                "make room on {}, or mend its storage; `gnt instance startup {name}` has it go on",
+                instance.primary_node
+            ),
+            since: sight.since,
+        })
+    };
+    config.instances.values().filter_map(stands).collect()
 }

@@ -120,7 +120,7 @@ impl Attempts {
         for tried in [&mut self.lives, &mut self.copies] {
             tried.retain(|name, tried| {
                 tried.forget_old(now);
-                // Who shuts one down begins anew with it.
+                // A shutdown by an operator begins the count anew.
                 let is_meant = |instance: &Arc<Instance>| {
                     instance.phase != Phase::Ready || instance.admin_state == AdminState::Up
                 };
