@@ -325,7 +325,7 @@ impl Instances {
         };
         if let (Some(guest), Some(launch)) = (self.guest_of(uuid), &record.launch) {
             kvm::size::order(&guest, launch, order).await?;
-            // One that is told to go on may stand still again at once.
+            // A guest that is told to go on may stand still again at once.
             seen = guest.seen().await?.unwrap_or(record.seen);
         }
         let now = self.now();

@@ -74,7 +74,7 @@ impl Instances {
                     Ok(false) => return,
                     Err(error) => {
                         tracing::warn!(%uuid, %error, "what became of a guest was not recorded");
-                        // Whoever looks at the record meanwhile would take a dead guest for a living one for ever.
+                        // Without another try, the record would take a dead guest for a living one for ever.
                         tokio::time::sleep(NOTE_AGAIN).await;
                         continue;
                     }

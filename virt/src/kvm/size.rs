@@ -27,7 +27,7 @@ pub(crate) async fn order(guest: &Guest, launch: &Launch, order: Order) -> Resul
         Order::Resume => "cont",
         Order::Reset => {
             guest.ask("system_reset", json!({})).await?;
-            // One that stood still would do so with its new system, too.
+            // A guest that stood still would do so with its new system, too.
             "cont"
         }
         Order::Memory(mib) => return memory(guest, launch, mib).await,

@@ -185,7 +185,7 @@ fn merged(
     ];
     for (own, section, counts) in sections {
         for (name, value) in described.parameters(section).into_iter().filter(|_| counts) {
-            // Whoever wrote the export does not choose a program of this node, nor its words.
+            // An export does not choose a program of this node, nor its words.
             if ["kvm_path", "kvm_extra"].contains(&name.as_str()) {
                 continue;
             }
