@@ -7,7 +7,7 @@ use model::instance::Instance;
 use model::instance::launch::{Replica, Sight};
 use model::opcode::{InstanceDetachCopies, InstanceResync};
 use model::{Exception, NodeName, Timestamp, Uuid};
-use rpc::calls::{Facts, ReplicaDetach, ReplicaJoin};
+use rpc::calls::{Facts, ReplicaDetach, ReplicaJoin, ReplicaJoined};
 
 use super::copies::rules::{Need, needs, other};
 use super::copies::{key, lose, served};
@@ -96,19 +96,28 @@ impl LogicalUnit for InstanceResync {
             let key = key(&config, uuid, instance.runs)?;
             let whole = may_have_lost(context, node, held.stale.get(node).copied()).await?;
             let join = ReplicaJoin { uuid, run: instance.runs, disk, replica, key, whole };
-            let joined = agent::call(context, &instance.primary_node, join).await?;
-            let joined = joined.map_err(|not| {
-                not.exception(&format!("Could not have {} fill a copy", instance.name))
-            })?;
-            let (known, sight) = (joined.seen.known, joined.seen.sight);
-            context.contacts().instances.note(&instance.primary_node, known, sight);
-            if let Some(why) = joined.failed {
+            // An agent tells once how an earlier try has failed, and begins another one when it is asked again.
+            if let Some(why) = joined(context, &instance, join.clone()).await? {
                 context.say(warning(&format!("the last try to fill it failed: {why}"))).await;
+                joined(context, &instance, join).await?;
             }
             context.say(info(&format!("The copy on {node} is being filled"))).await;
         }
         Ok(())
     }
+}
+
+/// Has a run fill a copy; gives why the last try failed, where one has.
+async fn joined(
+    context: &mut Context,
+    instance: &Instance,
+    join: ReplicaJoin,
+) -> Result<Option<String>, Failure> {
+    let joined = agent::call(context, &instance.primary_node, join).await?;
+    let what = format!("Could not have {} fill a copy", instance.name);
+    let ReplicaJoined { seen, failed, .. } = joined.map_err(|not| not.exception(&what))?;
+    context.contacts().instances.note(&instance.primary_node, seen.known, seen.sight);
+    Ok(failed)
 }
 
 /// Whether a node may have lost writes that it had confirmed: it has booted since its copy became stale, so that

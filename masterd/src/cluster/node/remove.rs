@@ -55,6 +55,15 @@ impl LogicalUnit for NodeRemove {
             );
             return refuse(text, ErrorCode::WrongInput);
         }
+        if let Some(disk) = config.disks.by.copy.of(node.name.clone()).next() {
+            let owner = disk.instance.and_then(|owner| config.instance_of(owner));
+            let of = owner.map_or("no instance", |owner| owner.name.as_str());
+            let text = format!(
+                "Node {} has a copy of a disk of {of}, please remove that instance first",
+                node.name
+            );
+            return refuse(text, ErrorCode::WrongInput);
+        }
         if takes_part(node) && !context.holds(&LockName::set(Level::Node)) {
             let text = format!("Node {} has another role by now: nothing was changed", node.name);
             return refuse(text, ErrorCode::WrongState);
