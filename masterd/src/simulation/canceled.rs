@@ -135,6 +135,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_INSTANCE_RECREATE_DISKS", r#""instance_name": "i1""#),
     ("OP_INSTANCE_ACTIVATE_DISKS", r#""instance_name": "i1""#),
     ("OP_INSTANCE_DEACTIVATE_DISKS", r#""instance_name": "i1""#),
+    ("OP_INSTANCE_DETACH_COPIES", r#""instance_name": "i1""#),
+    ("OP_INSTANCE_RESYNC", r#""instance_name": "i1""#),
     ("OP_INSTANCE_CONSOLE", r#""instance_name": "i0""#),
     (
         "OP_INSTANCE_MIGRATE",
