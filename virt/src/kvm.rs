@@ -4,7 +4,7 @@
 //! `firmware` is found by its descriptors. The shell `spawn` starts it with open descriptors, as one of the
 //! `users` who may open nothing; `nics` makes its cards, and `tpm` runs beside it. A `guest` is one that
 //! lives: it is followed by its monitor and its process, and outlives the agent. `screen` lets viewers in,
-//! `size` gives it orders and `plug` other devices meanwhile, and `snapshot` copies its disks; [`mirror`] looks
+//! `size` gives it orders and `plug` other devices meanwhile, and `snapshot` copies its disks; `mirror` looks
 //! after their copies on other nodes. `agent` is its own word.
 
 mod agent;
