@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::hmac;
+use model::error::ErrorCode;
 use model::group::Group;
 use model::instance::launch::{DiskLaunch, Launch, Replica, ReplicaKey, Sight};
 use model::instance::{Disk, Instance};
@@ -150,24 +151,25 @@ fn fresh_copies(config: &Config, instance: &Instance) -> BTreeMap<NodeName, Vec<
     fresh
 }
 
-/// Commits that the other copies of these disks are stale, as long as the instance has the same run.
+/// Commits that the other copies of these disks are stale; gives whether the instance still has the same run.
+/// Another one may live elsewhere on these copies by now, and nobody goes on without them then.
 pub(super) async fn lose(
     context: &mut Context,
     instance: &Instance,
     disks: Vec<Uuid>,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     if disks.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
-    let (uuid, run, now) = (instance.uuid, instance.runs, context.now());
+    let (uuid, run, now) = (instance.uuid, instance.run.clone(), context.now());
     context
         .transact(move |config| {
             let instance = find::present(config, uuid)?;
-            if instance.runs != run {
-                return Ok((Vec::new(), ()));
+            if instance.run != run {
+                return Ok((Vec::new(), false));
             }
             let lost = disks.iter().filter_map(|disk| config.disks.get(disk));
-            Ok((stale(lost.map(AsRef::as_ref), &instance.primary_node, now), ()))
+            Ok((stale(lost.map(AsRef::as_ref), &instance.primary_node, now), true))
         })
         .await
 }
@@ -305,20 +307,27 @@ pub(super) async fn written_alone(context: &mut Context, uuid: Uuid) -> Result<(
 
 /// The changes by which mirrored disks of an instance are those of the node that has copies of them. The one that
 /// it leaves has a stale copy, where its run did not end well.
+///
+/// # Errors
+/// A copy there has become stale since somebody looked: the run that left it wrote on alone.
 pub(super) fn handed_over(
     config: &Config,
     instance: &Instance,
     (to, ended_well): (&NodeName, bool),
     now: Timestamp,
-) -> Vec<ConfigChange> {
+) -> Result<Vec<ConfigChange>, Exception> {
     let own = &instance.primary_node;
     let turned = |disk: &Disk| {
+        if let Some(since) = disk.stale.get(to) {
+            let text = format!("A copy of its disks on {to} lacks writes since {since}");
+            return Err(Exception::prereq(text, ErrorCode::WrongState));
+        }
         let mut after = disk.changed(now);
         after.nodes = vec![to.clone(), own.clone()];
         if !ended_well {
             after.stale.insert(own.clone(), now);
         }
-        ConfigChange::Disk(after)
+        Ok(ConfigChange::Disk(after))
     };
     let mirrored = config.disks_of(instance).filter(|disk| disk.place.template() == rules::MIRROR);
     mirrored.map(|disk| turned(disk)).collect()

@@ -105,7 +105,8 @@ pub(super) async fn carried(
         context
             .transact(move |config| {
                 let instance = find::present(config, uuid)?;
-                let mut changes = copies::handed_over(config, instance, (&target, ended_well), now);
+                let mut changes =
+                    copies::handed_over(config, instance, (&target, ended_well), now)?;
                 let after = Instance { primary_node: target, run: None, ..instance.changed(now) };
                 changes.push(ConfigChange::Instance(after));
                 Ok((changes, ()))

@@ -52,7 +52,10 @@ impl LogicalUnit for InstanceDetachCopies {
             context.say(info("No copy of its disks is lost")).await;
             return Ok(());
         }
-        lose(context, &instance, disks.clone()).await?;
+        if !lose(context, &instance, disks.clone()).await? {
+            context.say(info("It has another run by now, and this one is left as it is")).await;
+            return Ok(());
+        }
         let detach = ReplicaDetach { uuid, run: instance.runs, disks };
         let done = agent::seen(context, &instance.primary_node, detach).await?;
         let what = format!("Could not have instance {} go on with one copy", instance.name);
@@ -146,11 +149,11 @@ async fn filled(context: &mut Context, instance: &Instance) -> Result<(), Failur
     if fresh.is_empty() {
         return Ok(());
     }
-    let (uuid, run, now) = (instance.uuid, instance.runs, context.now());
+    let (uuid, run, now) = (instance.uuid, instance.run.clone(), context.now());
     context
         .transact(move |config| {
             let instance = find::present(config, uuid)?;
-            if instance.runs != run {
+            if instance.run != run {
                 return Ok((Vec::new(), ()));
             }
             let as_fresh = |(disk, serial_no): &(Uuid, u64)| {
