@@ -217,7 +217,7 @@ fn a_copy_whose_process_dies_is_let_go_at_once() {
     let add = pair.node.cluster.gnt_command(&line);
     run(with(add, &["-H", "kvm:kernel_args=gantry.counts"])).ok();
     pair.goes_on(5);
-    for _ in 0..tests::tries(2, 20) {
+    for _ in 0..tests::tries(1, 20) {
         let serving = pair.serving();
         assert_eq!(serving.len(), 1);
         serving.iter().for_each(|process| process.kill().unwrap());
